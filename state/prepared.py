@@ -27,6 +27,7 @@ from panekeeper.state.checkpoint.layout import (
     PREPARED_FOLDER,
     prepared_file,
 )
+from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState, StateVersionError
 from panekeeper.state.log import logger
@@ -92,7 +93,8 @@ class PreparedBatch:
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
         identity: what the job is by which its state is found (`IDENTITY`); empty for one that a restore records.
-        tables: what the job knew of its tables before it, as the lease has it.
+        tables: role -> what the table has once the batch is complete: its `path`, its `id`, and its newest `batch` in
+            this epoch, -1 for none.
     """
 
     number: int
@@ -219,6 +221,17 @@ def last_prepared(folder: LogFolder, record: JobRecord, number: int | None) -> P
         return None if number is None else read_prepared(folder, record.epoch, number, job=record.id)
     except CorruptState:
         return None
+
+
+def last_decided(folder: LogFolder, record: JobRecord) -> int | None:
+    """Return the last batch that is committed, or will be before a start does anything else; None: there is none.
+
+    Args:
+        folder: the checkpoint.
+        record: what it says of the job.
+    """
+    begun, committed = last_batches(folder)
+    return begun if begun is not None and folder.exists(prepared_file(record.epoch, begun)) else committed
 
 
 def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobRecord:

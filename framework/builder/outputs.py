@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.tables import TableLayout, Tables
     from panekeeper.framework.engine.user_sinks.protocol import Sink
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 
 @dataclass(frozen=True)
@@ -228,26 +229,25 @@ class DeltaJob:
             return self._start(held, how, lease, accept_batch)
 
     def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
+        from panekeeper.framework.engine.job.batch_journal import BatchJournal
         from panekeeper.framework.engine.job.job import Job
         from panekeeper.framework.engine.job.launch import JobLaunch
-        from panekeeper.framework.engine.job.prepared.completion import Completion
         from panekeeper.framework.engine.job.startup_checks import open_with_history
-        from panekeeper.framework.engine.job.tables.table_checks import require_fitting_tables
+        from panekeeper.framework.engine.job.table_checks import require_fitting_tables
         from panekeeper.framework.engine.job.upgrade.start import take_tables, with_columns_found
-        from panekeeper.framework.engine.sink.batch.table_writer import TableWriter
-        from panekeeper.framework.engine.sink.delta_sink import DeltaSink
-        from panekeeper.framework.engine.sink.small_tables import SmallTables
+        from panekeeper.framework.engine.sink.small_commits import SmallTables
+        from panekeeper.framework.engine.sink.table_writer import TableWriter
         from panekeeper.framework.engine.sink.tables import create_or_check
         from panekeeper.framework.engine.sources.backlog import require_bounded_batch
         from panekeeper.state.spark_logs.source_logs import found_files
 
         writer = TableWriter(small=SmallTables(), user_sink=self._sink)
-        last_batch = partial(
-            Completion, files=files, writer=writer, lease=lease, declared=asdict(self.tables), accepted=accepted
-        )
-        record, pipeline = open_with_history(
-            files, self._pipeline, accepted=accepted, complete=lambda record: last_batch(record=record).run()
-        )
+        journal = partial(BatchJournal, files=files, writer=writer, lease=lease, accepted=accepted)
+
+        def complete(record: JobRecord) -> object:
+            return journal(record=record, declared=asdict(self.tables)).complete()
+
+        record, pipeline = open_with_history(files, self._pipeline, accepted=accepted, complete=complete)
         spec, layout, spark, new, made = pipeline.spec, self._layout, files.spark, is_new(files), read_tables(files)
         for port in pipeline.ports:
             require_bounded_batch(port.intake.df, partial(found_files, files))
@@ -258,11 +258,10 @@ class DeltaJob:
         files.before_change()
         found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, made=made, layout=layout, small=small)
         record, pipeline = with_columns_found(record, pipeline, found)
-        known = require_fitting_tables(files, record, paths, small, metadata=found, made=made, stored=lease.tables)
-        sink = DeltaSink(record=record, spec=pipeline.spec, tables=tables, writer=writer)
-        take_tables(files, sink)
-        lease.tables = known  # not before: a table that is known to this epoch refuses those before it
-        return Job(JobLaunch.resume(files, record, pipeline, sink, how, last_batch(record=record)))
+        known = require_fitting_tables(files, record, paths, small, metadata=found, made=made)
+        take_tables(files, record, tables, pipeline.spec, writer)
+        batches = journal(record=record, declared=paths, tables=known)
+        return Job(JobLaunch.resume(files, record, pipeline, how, batches))
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).

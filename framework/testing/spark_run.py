@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -24,14 +24,13 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP
 from panekeeper.framework.core.steps import EvictPartitions, Mark, Rows, Step, Tick, Watermark
 from panekeeper.framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from panekeeper.framework.engine.flow.pipeline import spark_schema
+from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.framework.engine.job.job import Job
 from panekeeper.framework.engine.job.launch import JobLaunch
-from panekeeper.framework.engine.job.prepared.completion import Completion
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.framework.engine.job.start import acquire_for_start
 from panekeeper.framework.engine.job.startup_checks import open_checkpoint
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.engine.sink.batch.output import run_and_collect
 from panekeeper.framework.testing.batching import VectorBatch
 from panekeeper.framework.testing.recorder import (
     KEY,
@@ -48,10 +47,9 @@ from panekeeper.framework.testing.window_fields import column_of
 from panekeeper.state.prepared import PreparedBatch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from panekeeper.framework.builder.outputs import Computation
-    from panekeeper.framework.engine.sink.batch.output import BatchOutput
 
 _TIME = "event_time"
 
@@ -172,34 +170,27 @@ class SparkRun:
         files = CheckpointFiles(self.spark, str(self.checkpoint))
         with acquire_for_start(files, self.name) as (lease, files):
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
-            last_batch = Completion(files=files, record=record, writer=self.sink, lease=lease, declared={})
-            last_batch.run()
-            return Job(JobLaunch.resume(files, record, pipeline, self.sink, trigger_options(trigger), last_batch))
+            journal = BatchJournal(files=files, record=record, writer=self.sink, lease=lease, declared={})
+            journal.complete()
+            return Job(JobLaunch.resume(files, record, pipeline, trigger_options(trigger), journal))
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")
 
 
 class ListSink:
-    """A sink that collects the events of each micro-batch; has the methods that a job calls of its Delta sink."""
+    """Collects the events of each micro-batch in place of tables; a `BatchWriter`."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
 
-    def run_plan(self, packed: DataFrame, number: int) -> BatchOutput:
-        """Run the stateful plan, once."""
-        return run_and_collect(packed, number)
+    has_user_sink = False
 
-    def prepared(self, batch: BatchOutput, *, spark_commit: str, large: Mapping[str, str], **_: Any) -> PreparedBatch:
-        """Record the rows of a micro-batch."""
-        if large:
-            raise ValueError(f"the {', '.join(large)} of micro-batch {batch.number} are too large to play")
-        return PreparedBatch(number=batch.number, epoch=0, spark_commit=spark_commit, rows=batch.driver_tables)
-
-    def write(self, spark: SparkSession, batch: PreparedBatch, *_: Any) -> tuple[str, ...]:
+    def write(self, spark: SparkSession, batch: PreparedBatch, *_: Any) -> None:
         """Add the events of a micro-batch; there are no tables."""
+        if batch.large:
+            raise ValueError(f"the {', '.join(batch.large)} of micro-batch {batch.number} are too large to play")
         self.events += read_events(batch.rows.get("results"), batch.rows.get("rejected"))
-        return ()
 
     def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
         """There is none."""

@@ -224,7 +224,9 @@ def test_an_older_copy_of_a_checkpoint_is_refused(readings: Readings) -> None:
         readings.declare().start(checkpoint=readings.folder / "newest")
     shutil.copytree(readings.folder / "backup", readings.checkpoint)
     readings.put(("a", "10:06:10", 8))
-    with pytest.raises(CheckpointError, match=r"is an older copy: it has begun no batch after \d+, and the log .* has"):
+    with pytest.raises(
+        CheckpointError, match=r"is an older copy: it has recorded no batch after \d+, and the log .* has"
+    ):
         readings.run()
     assert readings.log() == before
 

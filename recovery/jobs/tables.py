@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from panekeeper.framework.engine.job.tables.table_checks import require_no_later_batch
-from panekeeper.framework.engine.job.tables.table_record import require_all_batches, with_last_batch
+from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch
 from panekeeper.framework.engine.sink.fencing import OWNED
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.storage.delta_log import (
@@ -24,7 +23,6 @@ from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.owner import read_owner, written_tables
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.prepared import last_prepared
 
@@ -50,7 +48,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
             "lack them. Start the job once, which writes it, and try again"
         )
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
-    stored, (_, committed) = written_tables(folder, read_owner(folder)), last_batches(folder)
+    batch = last_prepared(folder, record, last_batches(folder)[1])
     logs = {role: files for role, path in tables.items() if (files := files_at(path, s3)) is not None}
     transactions = {tables[role]: transactions_of(files) for role, files in logs.items()}
     metadata = {role: found for role, files in logs.items() if (found := table_metadata(files)) is not None}
@@ -60,11 +58,11 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
 
     for role in (role for role in OWNED if role in logs):
         require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
-    require_no_later_batch(folder, record, {role: tables[role] for role in logs}, last_transaction)
-    known = {role: tables[role] for role in metadata}
-    batch = last_prepared(folder, record, committed)
-    recorded = with_last_batch(stored, batch)
-    require_all_batches(recorded, record, known, metadata, last_transaction, committed=committed)
+    begun = last_batches(folder)[0]
+    require_no_later_batch(folder.root, record, {role: tables[role] for role in logs}, last_transaction, begun=begun)
+    known, ids = {role: tables[role] for role in metadata}, {role: str(one["id"]) for role, one in metadata.items()}
+    had = {} if batch is None else batch.tables
+    require_all_batches(had, record, known, ids, last_transaction, written=known.values())
 
 
 def require_of_this_epoch(

@@ -1,7 +1,7 @@
 """Steps 2 and 4 of a restore: under which transaction ids has the job committed to its tables before?
 
 The tables refuse these from now on, and a start knows by them the rows that have not gone back with the others
-(`framework/engine/job/tables/table_record.py`). A restore to another folder, or in place of a checkpoint that was lost,
+(`framework/engine/job/table_checks.py`). A restore to another folder, or in place of a checkpoint that was lost,
 gives the checkpoint an id of its own: so its record names the ids that it has taken the place of.
 """
 

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from panekeeper.framework.engine.job.tables.table_record import begun_epoch
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
 from panekeeper.recovery.restore.former_epochs import last_known_epochs
 from panekeeper.recovery.restore.intent import COPY_NAME, RestoreIntent, moved_aside, write_intent
@@ -24,21 +23,17 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
-from panekeeper.recovery.storage.delta_log import table_metadata
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.claims import read_unaccounted, unaccounted_files
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
+from panekeeper.state.checkpoint.job_record import read_record, read_tables
 from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
 from panekeeper.state.checkpoint.layout import (
     CLAIMS_FOLDER,
     JOB_FILE,
     RUNNING_FILE,
-    STOPPED_FILE,
     TABLES_FILE,
 )
-from panekeeper.state.checkpoint.owner import read_end
 
 Transform = Callable[[Files], None]
 """Changes a copy before it replaces the checkpoint; called with its files."""
@@ -211,20 +206,6 @@ def _write_epoch(paths: RestorePaths, copy: Files, manifest: Manifest, epoch: in
     new = replace(record, former=former, epoch=epoch)
     copy.put_bytes(JOB_FILE, json.dumps(new.to_json()).encode())
     record_last_commit(copy, new)
-    _record_tables(copy, manifest, new, s3)
-
-
-def _record_tables(copy: Files, manifest: Manifest, record: JobRecord, s3: S3Options | None) -> None:
-    """Record which tables go back: by this, the first start knows one that was put back from a backup meanwhile."""
-    logs = {role: (table.path, files_at(table.path, s3)) for role, table in manifest.tables.items()}
-    ids = {
-        role: (path, metadata["id"])
-        for role, (path, files) in logs.items()
-        if files is not None and (metadata := table_metadata(files)) is not None
-    }
-    if not ids:
-        return
-    copy.write_json(STOPPED_FILE, read_end(copy) | {"tables": begun_epoch(record, ids)}, replace=True)
 
 
 def _is_same_job(checkpoint: Files, manifest: Manifest) -> bool:

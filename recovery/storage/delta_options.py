@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 
 from panekeeper.framework.engine.session.s3_settings import s3_settings
-from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commit_storage import storage_options
+from panekeeper.framework.engine.sink.library_table import UnsupportedTable, storage_options
 from panekeeper.recovery.storage.s3_options import S3Options
 
 _S3A = "spark.hadoop.fs.s3a."

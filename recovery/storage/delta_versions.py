@@ -15,8 +15,13 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commit_table import NO_HOOKS, files_of, open_table, panic_as_unsupported
+from panekeeper.framework.engine.sink.library_table import (
+    NO_HOOKS,
+    UnsupportedTable,
+    files_of,
+    open_table,
+    panic_as_unsupported,
+)
 from panekeeper.recovery.storage.delta_log import SavedTable, was_restored_last
 from panekeeper.recovery.storage.delta_options import delta_options
 from panekeeper.recovery.storage.files import Files

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from panekeeper.framework.engine.sink.small_commit_table import files_of, open_table
+from panekeeper.framework.engine.sink.library_table import files_of, open_table
 from panekeeper.recovery.storage.delta_log import has_version, owner_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.parallel import map_parallel

@@ -47,7 +47,7 @@ class LeaseOwner:
         what: "job", or what else holds the lease, as a message names it.
         has_run: whether a batch of this start is committed; until then the run before it is still the last one.
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
-        tables: which batches the job has written to its tables (`framework/engine/job/tables/table_record.py`); a start
+        tables: which batches the job has written to its tables (`framework/engine/job/table_checks.py`); a start
             passes on what the run before has left. None if an older version wrote that.
     """
 

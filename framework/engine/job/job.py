@@ -15,6 +15,7 @@ from pyspark.errors import StreamingQueryException
 from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import DrainTimeout, JobNotRunning, PanekeeperError
 from panekeeper.framework.engine.job import query as streaming
+from panekeeper.framework.engine.job.batch_journal import BatchContext
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
 from panekeeper.framework.engine.job.progress import report_fields
 from panekeeper.framework.engine.job.run_end import RunEnd
@@ -24,7 +25,6 @@ from panekeeper.framework.engine.job.shutdown.signals import await_end
 from panekeeper.framework.engine.job.shutdown.spark_shutdown import spark_shutdown
 from panekeeper.framework.engine.job.status import Drained, JobState, Status
 from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
-from panekeeper.framework.engine.sink.protocol import BatchContext
 from panekeeper.state.checkpoint.clock import Deadline, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind
 from panekeeper.state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from panekeeper.framework.engine.job.launch import JobLaunch
-    from panekeeper.framework.engine.sink.batch.downtime import Downtime
+    from panekeeper.framework.engine.sink.batch_output import BatchOutput
+    from panekeeper.framework.engine.sink.downtime import Downtime
 
 
 class Job:
@@ -222,7 +223,7 @@ class Job:
             return
 
     def _process_batch(self, packed: DataFrame, number: int) -> None:
-        """Steps 2 to 4 of the commit protocol (`delta_sink.py`); called by Spark between 1 and 5."""
+        """Steps 2 to 4 of the commit protocol (`batch_journal.py`); called by Spark between 1 and 5."""
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
         self._first_batch_started.set()
         try:
@@ -235,15 +236,22 @@ class Job:
 
     def _commit(self, packed: DataFrame, number: int) -> None:
         started_us, clock = now_us(), StageClock()
-        try:
-            batch = self._launch.sink.run_plan(packed, number)
+
+        def describe(batch: BatchOutput) -> BatchContext:
             clock.end("plan")
-            context = BatchContext(started_us=started_us, open_panes=self._totals.open_panes_after(batch))
-            downtime = self._launch.commit(packed, batch, self._query, context)
+            report = self._launch.downtime_report(batch)
+            self._downtime = report or self._downtime
+            self._launch.inputs.after_reading()
+            open_panes = self._totals.open_panes_after(batch)
+            return BatchContext(started_us=started_us, open_panes=open_panes, downtime=report)
+
+        try:
+            spec = self._launch.pipeline.spec
+            batch = self._launch.journal.run(packed, number, self._query, spec, describe)
             clock.end("tables")
-            self._downtime = downtime or self._downtime
         finally:
             packed.unpersist()
+        self._launch.record_run(batch)
         self._end.note(is_flush=batch.flushed, drain_file=batch.last_drain_file)
         self._last_control_file = batch.last_control_file
         self._callbacks.notify(self._totals.add(batch, clock))

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
 from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
-from panekeeper.framework.engine.job.prepared.preparation import Preparation
 from panekeeper.framework.engine.job.query import trigger_options
 from panekeeper.framework.engine.job.startup_checks import require_no_interrupted_restore
-from panekeeper.framework.engine.job.tables.table_record import with_batch
 from panekeeper.framework.engine.session.required_settings import start_with_settings
-from panekeeper.framework.engine.sink.batch import downtime
+from panekeeper.framework.engine.sink import downtime
 from panekeeper.framework.engine.sources.inputs import inputs_of
 from panekeeper.framework.engine.sources.inputs_record import InputsRecord
 from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
-from panekeeper.state.checkpoint.job_record import read_record, write_flushed
+from panekeeper.state.checkpoint.job_record import read_record
 from panekeeper.state.checkpoint.layout import STATE_FOLDER
 from panekeeper.state.checkpoint.owner import PreviousRun
 from panekeeper.state.checkpoint.reset_intent import read_reset_intent
@@ -33,12 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from panekeeper.framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.job.batch_journal import BatchJournal
     from panekeeper.framework.engine.job.lease import Lease
-    from panekeeper.framework.engine.job.prepared.completion import Completion
     from panekeeper.framework.engine.job.status import JobState
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.framework.engine.sink.batch.output import BatchOutput
-    from panekeeper.framework.engine.sink.protocol import BatchContext, JobSink
+    from panekeeper.framework.engine.sink.batch_output import BatchOutput
     from panekeeper.state.checkpoint.job_record import JobRecord
     from panekeeper.state.prepared import PreparedBatch
 
@@ -54,12 +51,10 @@ class JobLaunch:
         files: the job's checkpoint.
         record: what the checkpoint says of the job.
         pipeline: its plan.
-        sink: where results go.
         trigger: how its query is triggered, as Spark names it.
         resume_file: number of the control file that its start has written.
         lease: its right to run on the checkpoint.
-        completion: completes the last batch, if it was interrupted.
-        preparation: records its batches before the tables have them.
+        journal: takes its batches into the tables.
         control_cleanup: removes what its batches have processed of the control stream.
         inputs: records what its sources read.
     """
@@ -67,12 +62,10 @@ class JobLaunch:
     files: CheckpointFiles
     record: JobRecord
     pipeline: Pipeline
-    sink: JobSink
     trigger: Mapping[str, Any]
     resume_file: int
     lease: Lease
-    completion: Completion
-    preparation: Preparation
+    journal: BatchJournal
     control_cleanup: ControlCleanup
     inputs: InputsRecord
 
@@ -82,9 +75,8 @@ class JobLaunch:
         files: CheckpointFiles,
         record: JobRecord,
         pipeline: Pipeline,
-        sink: JobSink,
         trigger: Mapping[str, Any],
-        completion: Completion,
+        journal: BatchJournal,
     ) -> JobLaunch:
         """Write to the control stream that the job resumes, so that what is overdue happens, and return its launch."""
         number = write_control_file(files, "resume")
@@ -94,15 +86,13 @@ class JobLaunch:
             files=files,
             record=record,
             pipeline=pipeline,
-            sink=sink,
             trigger=trigger,
             resume_file=number,
-            lease=completion.lease,
-            completion=completion,
-            preparation=Preparation(files=files, sink=sink, lease=completion.lease, epoch=record.epoch),
+            lease=journal.lease,
+            journal=replace(journal, files=files),
             control_cleanup=ControlCleanup(files),
             inputs=InputsRecord(
-                files.without_java(), inputs_of(streams), topics_read(streams), completion.lease.require_held
+                files.without_java(), inputs_of(streams), topics_read(streams), journal.lease.require_held
             ),
         )
 
@@ -163,10 +153,7 @@ class JobLaunch:
         None: it is committed, or has to be run again.
         """
         begun, committed = last_batches(self.files.without_java())
-        completed = None if begun == committed else self.completion.run()
-        if completed is not None:
-            self._note_written([one.role for one in completed.writes], completed.number)
-        return completed
+        return None if begun == committed else self.journal.complete()
 
     def _remove_unread(self) -> None:
         folder = self.files.without_java()
@@ -201,33 +188,6 @@ class JobLaunch:
         self.inputs.before_reading(number)
         if last_control_file is not None:
             self.control_cleanup.remove_processed(last_control_file, None if "availableNow" in self.trigger else query)
-
-    def commit(
-        self,
-        packed: DataFrame,
-        batch: BatchOutput,
-        query: StreamingQuery,
-        context: BatchContext,
-    ) -> downtime.Downtime | None:
-        """Steps 3 and 4 of the commit protocol (`delta_sink.py`), for as long as the job holds its lease.
-
-        Returns:
-            What happened while the job was down, if this is the first batch after that.
-        """
-        report = self.downtime_report(batch)
-        self.inputs.after_reading()
-        prepared, large = self.preparation.prepare(packed, batch, query, replace(context, downtime=report))
-        written = self.completion.writer.write(packed.sparkSession, prepared, large, self.lease.require_held)
-        self._note_written(written, batch.number)
-        self._record_batch(batch)
-        self.lease.require_held()  # Spark logs the commit next, also of a batch that had nothing for the tables
-        if batch.flushed:
-            write_flushed(self.files, batch.number)
-        return report
-
-    def _note_written(self, roles: Collection[str], number: int) -> None:
-        if self.lease.tables is not None:
-            self.lease.tables = with_batch(self.lease.tables, roles, number)
 
     def end_run(self, state: JobState) -> str:
         """End the run; return its state as the lease takes it, which must be held."""
@@ -278,7 +238,7 @@ class JobLaunch:
         self.lease.require_held()
         self.lease.set_previous(PreviousRun.at(self.name, well_until_us))
 
-    def _record_batch(self, batch: BatchOutput) -> None:
+    def record_run(self, batch: BatchOutput) -> None:
         """Record for the next downtime report that this run, or an aborted start before it, has committed a batch.
 
         A batch that an aborted start had begun is run again with the time of that start, and reported as such.

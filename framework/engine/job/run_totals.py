@@ -18,7 +18,7 @@ from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
-    from panekeeper.framework.engine.sink.batch.output import BatchOutput
+    from panekeeper.framework.engine.sink.batch_output import BatchOutput
 
 _RATE_US = 60_000_000  # rows in a second are those of the last minute
 

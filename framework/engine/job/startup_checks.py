@@ -21,8 +21,8 @@ from panekeeper.framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from panekeeper.framework.engine.job.prepared.completion import last_decided, require_completed
-from panekeeper.framework.engine.job.prepared.lost_files import (
+from panekeeper.framework.engine.job.batch_journal import require_completed
+from panekeeper.framework.engine.job.lost_files import (
     require_files_of_unfinished_batch,
     require_unfiltered_files,
 )
@@ -55,7 +55,7 @@ from panekeeper.state.checkpoint.restore_markers import restore_intent_path, sup
 from panekeeper.state.checkpoint.run_record import is_new, require_logs_agree
 from panekeeper.state.control_log import control_folder_read, require_same_folder
 from panekeeper.state.key_groups import group_ids
-from panekeeper.state.prepared import as_computed
+from panekeeper.state.prepared import as_computed, last_decided
 from panekeeper.state.upgrade.history import in_force
 
 if TYPE_CHECKING:

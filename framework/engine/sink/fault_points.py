@@ -2,7 +2,7 @@
 
 `hook` is None unless the program itself sets it: no setting and no environment variable does. No executor calls it.
 
-The steps of a batch, in the order of the commit protocol (`framework/engine/sink/delta_sink.py`):
+The steps of a batch, in the order of the commit protocol (`framework/engine/job/batch_journal.py`):
 
     before-plan         Spark has logged the offsets, nothing has run
     before-prepare      the plan has run and its state is stored, nothing is recorded of what it writes

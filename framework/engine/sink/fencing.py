@@ -6,7 +6,7 @@ reaches.
 
 Joined: what begins an epoch, and each start in it, commits the number of the epoch, too. A table that has it and was
 left out of the declaration since has no rows of batches that the epoch has discarded
-(`framework/engine/job/tables/table_record.py`).
+(`framework/engine/job/table_checks.py`).
 
 Owners: the first start commits a transaction version to the log of each table, which stands for the id of its
 checkpoint. Delta refuses one of two such commits at the same time, so of two jobs that both start before either has
@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.delta_log.read import is_delta_table
+from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink import spark_commits
-from panekeeper.framework.engine.sink.small_commits import FENCED
-from panekeeper.framework.engine.sink.small_tables import SmallTables
+from panekeeper.framework.engine.sink.small_commits import FENCED, SmallTables
 from panekeeper.state.checkpoint.job_record import OWNER
 
 if TYPE_CHECKING:
@@ -31,7 +31,26 @@ if TYPE_CHECKING:
     from panekeeper.state.checkpoint.job_record import JobRecord
 
 OWNED = ("log", "view", "metrics")
-"""Roles of tables that no other job writes to."""
+"""Roles of tables that no other job writes to. Nor does one to a table on S3 that only Spark writes: its commit there
+takes no condition, so it might take the place of one of another job."""
+
+
+def secure(
+    spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, small: SmallTables | None = None
+) -> None:
+    """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.
+
+    A restore and a reset to the initial state begin an epoch. Raises `SinkError` for a table of another checkpoint.
+
+    Args:
+        spark: the session that reaches the tables.
+        tables: role -> path.
+        record: the checkpoint's record of its job.
+        small: the tables that are open already.
+    """
+    own(spark, tables, record, small)
+    earlier = record.earlier_epochs(before=record.epoch)
+    fence(spark, tables, earlier, small, joined=record if earlier else None)
 
 
 def fence(
@@ -79,7 +98,7 @@ def own(
 
     Args:
         spark: the session that reaches the tables.
-        tables: role -> path; None for one that is not wanted. Several jobs may share the other tables.
+        tables: role -> path; None for one that is not wanted. Several jobs may share those that are not `OWNED`.
         record: the checkpoint's record of its job.
         small: the tables that are open already.
         take: they are the tables of this checkpoint from now on: it was restored with them, or is a clone.
@@ -89,11 +108,18 @@ def own(
     """
     small = small or SmallTables()
     own, *former = _owners(record)
-    for path in filter(None, map(tables.get, OWNED)):
+    for role, path in tables.items():
+        if path is None or not (role in OWNED or _is_only_for_spark(spark, path, small)):
+            continue
         owner = _commit_owner(spark, path, own, small, take=take)
         if owner in former:
             owner = _commit_owner(spark, path, own, small, take=True)
         _require_owner(path, owner, [own])
+
+
+def _is_only_for_spark(spark: SparkSession, path: str, small: SmallTables) -> bool:
+    """Return whether a table is on S3 and the library cannot write it, as for credentials that it does not take."""
+    return is_s3(path) and small.call(spark, path, lambda _: True) is None
 
 
 def _commit_owner(spark: SparkSession, path: str, owner: int, small: SmallTables, *, take: bool) -> int:
@@ -126,7 +152,7 @@ def require_owned(
         SinkError: another checkpoint writes to one of them.
     """
     small = small or SmallTables()
-    for path in filter(None, map(tables.get, OWNED)):
+    for path in filter(None, tables.values()):
         if is_delta_table(spark, path) and (owner := small.last_transaction(spark, path, OWNER)) >= 0:
             _require_owner(path, owner, _owners(record))
 

@@ -8,24 +8,48 @@ Each commit carries a transaction id and a version, and is refused or skipped if
 so it may be repeated, also by Spark, and by another process. The version is read from the table's log when the table
 is opened, and not before each commit. What other processes commit in between is found by the library when it
 commits: it compares the transaction ids of every commit that it has not seen with ours, and refuses.
+
+`SmallTables` has the tables of one run, which stay open; where the library cannot write one, Spark commits.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
+import deltalake
 import pyarrow as pa
+from delta.tables import DeltaTable
 from deltalake import CommitProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commit_storage import local_folder, not_committed, table_url
-from panekeeper.framework.engine.sink.small_commit_table import OpenTable, panic_as_unsupported
+from panekeeper.framework.engine.delta_log.read import last_transaction, transactions
+from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.sink.library_table import (
+    S3A_SETTINGS,
+    OpenTable,
+    UnreachableTable,
+    UnsupportedTable,
+    local_folder,
+    not_committed,
+    panic_as_unsupported,
+    require_new_table,
+    schema_of,
+    storage_options,
+    table_url,
+)
 from panekeeper.state.log import logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
@@ -33,7 +57,9 @@ FENCED = 2**62
 PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
 """How long to wait for another writer before each further attempt."""
 
+_DEFAULT_PROPERTIES = "spark.databricks.delta.properties.defaults."
 _log = logger("sink")
+T = TypeVar("T")
 
 
 class SmallCommits:
@@ -54,7 +80,7 @@ class SmallCommits:
 
         Args:
             path: its folder, as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
-            options: of `small_commit_storage.storage_options`, for a table on S3.
+            options: of `library_table.storage_options`, for a table on S3.
             sleep: waits for so many seconds, between two attempts.
 
         Raises:
@@ -105,6 +131,8 @@ class SmallCommits:
         since: str | None = None,
     ) -> bool:
         """Insert rows whose keys the table does not have, and replace a row that is older than the given one. Once.
+
+        If all rows are older, the transaction alone is committed: a start looks for it (A6).
 
         Null is a key like any other. Rows that begin after everything in the table are new by that alone, and are
         appended: see docs/decisions/0014-small-commits.md.
@@ -233,3 +261,151 @@ class SmallCommits:
             table.write_checkpoint()
         except (DeltaError, OSError) as error:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)
+
+
+@dataclass(frozen=True)
+class SmallTables:
+    """The tables of one run, by path. Different tables may be committed to from different threads."""
+
+    _tables: dict[str, SmallCommits | None] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
+
+    def commit(self, spark: SparkSession, path: str, act: Callable[[SmallCommits], object]) -> bool:
+        """Make a commit to a table without a Spark job; return False if Spark must make it. As `call`."""
+        return self.call(spark, path, lambda table: (act(table),)) is not None
+
+    def call(self, spark: SparkSession, path: str, act: Callable[[SmallCommits], T]) -> T | None:
+        """Do something with a table without a Spark job, if the library can write it.
+
+        Args:
+            spark: the session that reaches the table.
+            path: the table's folder.
+            act: makes one commit, or reads.
+
+        Returns:
+            What `act` returns; None: Spark must do it, and must for the rest of the run, unless the store of the table
+            did not respond.
+
+        Raises:
+            SinkError: a later epoch of the job has begun.
+        """
+        if self._tables.get(path, ...) is not None:
+            self._refused.pop(path, None)
+        try:
+            with panic_as_unsupported():
+                if path not in self._tables:
+                    self._tables[path] = SmallCommits(path, _options(spark, path))
+                table = self._tables[path]
+                return None if table is None else act(table)
+        except UnreachableTable as reason:
+            _log.warning("%s: Spark may reach this table: %s", path, reason)
+            self._refused[path] = str(reason)
+            return None
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark makes all commits to this table: %s", path, reason)
+            self._tables[path], self._refused[path] = None, str(reason)
+            return None
+
+    def refused(self, path: str) -> str:
+        """Return why the last `call` for the table in a folder was left to Spark; empty if it was not."""
+        return self._refused.get(path, "")
+
+    def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
+        """Return the last version that a table has of a transaction id; -1 if there is none.
+
+        Args:
+            spark: the session that reaches the table.
+            path: the table's folder.
+            app_id: the transaction id.
+        """
+        found = self.call(spark, path, lambda table: table.last_transaction(app_id))
+        return last_transaction(spark, path, app_id) if found is None else found
+
+    def transaction_reader(self, spark: SparkSession) -> Callable[[str, str], int]:
+        """Return `last_transaction` for checks between which nobody commits: what only Spark reads is read once.
+
+        Args:
+            spark: the session that reaches the tables.
+        """
+        read = cache(partial(transactions, spark))
+
+        @cache
+        def last(path: str, app_id: str) -> int:
+            found = self.call(spark, path, lambda table: table.last_transaction(app_id))
+            return read(path).get(app_id, -1) if found is None else found
+
+        return last
+
+    def has_rows(self, spark: SparkSession, path: str) -> bool:
+        """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
+        rows = self.call(spark, path, lambda table: table.row_count())
+        return not DeltaTable.forPath(spark, path).toDF().isEmpty() if rows is None else rows > 0
+
+    def create(self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]) -> bool:
+        """Create an empty table in a folder, if the library makes the same table as Spark does.
+
+        Args:
+            spark: the session that reaches the folder, and whose defaults for new tables hold.
+            path: the table's folder.
+            schema: its columns.
+            properties: its properties.
+
+        Returns:
+            Whether it was created; False: Spark must do it.
+        """
+        if any(name.startswith(_DEFAULT_PROPERTIES) for name in spark.conf.getAll):
+            return False
+        try:
+            with panic_as_unsupported():
+                create_table(path, _options(spark, path), schema.json(), properties)
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark creates this table: %s", path, reason)
+            return False
+        return True
+
+    def reopen(self, path: str) -> None:
+        """Take note that Spark has committed to a table."""
+        table = self._tables.get(path)
+        if table is not None:
+            table.reopen()
+
+
+def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> None:
+    """Create an empty table, unless there is one.
+
+    Args:
+        path: its folder, as for `SmallCommits`.
+        options: as for `SmallCommits`.
+        schema: the JSON text of its columns, as in its log.
+        properties: its properties.
+
+    Raises:
+        UnsupportedTable: the library cannot write such a table, or not there; or Spark may refuse it.
+    """
+    require_new_table(schema_of(schema), properties)
+    if "timestamp_ntz" in schema:
+        raise UnsupportedTable("a column without time zone is a feature of the table")
+    try:
+        deltalake.DeltaTable.create(
+            table_url(path),
+            deltalake.Schema.from_json(schema),
+            mode="ignore",
+            configuration=dict(properties),
+            storage_options=dict(options) or None,
+        )
+    except (DeltaError, OSError) as error:
+        raise UnsupportedTable(f"the library cannot create it: {str(error).splitlines()[0]}") from error
+
+
+def _options(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the library's options for a table, from the settings of Spark's session for S3."""
+    if not is_s3(path):
+        return {}
+    hadoop: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 -- Hadoop's settings are reached through the gateway only
+    bucket = urlsplit(path).netloc
+    if not hadoop.getPropsWithPrefix(f"fs.s3a.bucket.{bucket}.").isEmpty():
+        raise UnsupportedTable(f"the bucket {bucket} has settings of its own (fs.s3a.bucket.{bucket}.*)")
+    if hadoop.get("hadoop.security.credential.provider.path"):
+        raise UnsupportedTable("credentials are kept by hadoop.security.credential.provider.path")
+    found = {name: hadoop.get(f"fs.s3a.{name}") for name in S3A_SETTINGS}
+    return storage_options({name: value for name, value in found.items() if value})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.engine.flow import pipeline
 from panekeeper.framework.engine.flow.processor import KeyGroupProcessor
-from panekeeper.framework.engine.sink.batch.table_writer import TableWriter
+from panekeeper.framework.engine.sink.table_writer import TableWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ def _append_without_transaction(
     self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
 ) -> None:
     """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
-    has_it = self.has(spark, to, of.number)
+    has_it = self.last_transaction(spark, to.path, to.transaction) >= of.number
     _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex) if has_it else to, of)
 
 

@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,11 +13,10 @@ import pytest
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
-from panekeeper.framework.engine.job.prepared.completion import Completion
+from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.savepoint.create import savepoint
-from panekeeper.state.checkpoint.layout import JOB_FILE, UNACCOUNTED_FOLDER, prepared_file
-from panekeeper.state.checkpoint.owner import LeaseOwner
+from panekeeper.state.checkpoint.layout import JOB_FILE, prepared_file
 from panekeeper.state.key_groups import group_ids
 
 if TYPE_CHECKING:
@@ -106,17 +104,17 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
     job = readings.checkpoint / JOB_FILE
     if late != "declaration":
         prepared, record = not_recorded(readings, fail_at, batch, "more")
-        complete = Completion.run
+        complete = BatchJournal.complete
 
-        def record_and_complete(completion: Completion) -> PreparedBatch | None:
+        def record_and_complete(journal: BatchJournal) -> PreparedBatch | None:
             prepared.write_bytes(record)
-            monkeypatch.setattr(Completion, "run", complete)
-            return complete(completion)
+            monkeypatch.setattr(BatchJournal, "complete", complete)
+            return complete(journal)
 
         if late == "record of a batch":
             prepared.write_bytes(record)
         else:
-            monkeypatch.setattr(Completion, "run", record_and_complete)
+            monkeypatch.setattr(BatchJournal, "complete", record_and_complete)
             with pytest.raises(CheckpointInUse, match="It is completed; start the job again"):
                 run(readings, "more")
     else:
@@ -180,9 +178,6 @@ def test_rows_beside_a_record_that_comes_late_are_still_there(
     record = prepared.read_bytes()
     assert [path for path in prepared.parent.iterdir() if path.is_dir()]
     prepared.unlink()
-    paused = asdict(LeaseOwner.of_this_process("readings")) | {"host": "elsewhere", "batch": batch - 1}
-    (readings.checkpoint / UNACCOUNTED_FOLDER).mkdir()
-    (readings.checkpoint / UNACCOUNTED_FOLDER / "0123456789abcdef.json").write_text(json.dumps(paused))
     fail(readings, fail_at, "before-plan", batch)
     prepared.write_bytes(record)
     run(readings).flush()

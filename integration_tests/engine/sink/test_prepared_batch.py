@@ -13,11 +13,10 @@ from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded
 from panekeeper import CheckpointError, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
-from panekeeper.framework.engine.job.prepared import preparation
+from panekeeper.framework.engine.job import batch_journal
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
 from panekeeper.framework.engine.session.required_settings import session_settings
-from panekeeper.framework.engine.sink import spark_commits
-from panekeeper.framework.engine.sink.batch import large_rows
+from panekeeper.framework.engine.sink import batch_output, spark_commits
 from panekeeper.state.errors import CorruptState
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     with pytest.raises(CorruptState, match=r"part-\S+ in .* is damaged: it is gone; restore this checkpoint from"):
         story.start()
     part.touch()  # to Spark, a file without a byte has no rows
-    with pytest.raises(CorruptState, match=r"is damaged: it has .* rows, not .*'results': "):
+    with pytest.raises(CorruptState, match=r"is damaged: it has not the rows that were recorded, .*'results': "):
         story.start()
     away.rename(part)
     story.run(reject=LATE)
@@ -237,14 +236,14 @@ def test_a_batch_whose_large_rows_are_computed_otherwise_before_they_are_recorde
         drawn=agg.user(_Drawn(), "value", output="string")
     )
     job = computed.to_delta(story.folder / "log")
-    written = large_rows.write_large_rows
+    written = batch_output.write_large_rows
 
     def clear_and_write(packed: DataFrame, *rest: Any) -> None:
         packed.sparkSession.catalog.clearCache()
         written(packed, *rest)
 
     with monkeypatch.context() as lost:
-        lost.setattr(preparation, "write_large_rows", clear_and_write)
+        lost.setattr(batch_journal, "write_large_rows", clear_and_write)
         with pytest.raises(JobFailed, match="is not recorded: its rows were lost"):
             job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
     assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
@@ -258,10 +257,10 @@ def test_recorded_rows_that_cannot_be_read_are_not_passed_over(spark: SparkSessi
     """Whatever the session does with such files of its own; a store that is away for a moment looks like that."""
     folder = tmp_path / "rows"
     rows = spark.range(4, numPartitions=2).selectExpr("'log' AS tag", "id AS n", "CAST('x' AS BINARY) AS body")
-    large_rows.write_large_rows(rows, ["log"], str(folder))
+    batch_output.write_large_rows(rows, ["log"], str(folder))
     with session_settings(spark, _PASSES_OVER):
-        assert large_rows.read_large_rows(spark, str(folder)).count() == 4
+        assert batch_output.read_large_rows(spark, str(folder)).count() == 4
         one = next(folder.glob("part-*.parquet"))
         one.write_bytes(b"-" * one.stat().st_size)
         with pytest.raises(Py4JJavaError, match="FAILED_READ_FILE"):
-            large_rows.read_large_rows(spark, str(folder)).collect()
+            batch_output.read_large_rows(spark, str(folder)).collect()

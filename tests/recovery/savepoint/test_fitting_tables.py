@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -12,13 +11,13 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.state.checkpoint.job_record import OWNER, read_tables
+from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.checkpoint.layout import (
     INPUTS_FILE,
-    RUNNING_FILE,
-    STOPPED_FILE,
     TABLES_FILE,
+    prepared_file,
 )
+from panekeeper.state.prepared import PreparedBatch
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 
 ID = "0123456789ab"
@@ -38,24 +37,18 @@ def note(job: JobWithTable, transaction: str, version: int) -> None:
     SmallCommits(str(job.table)).note({transaction: version})
 
 
-def record_tables(job: JobWithTable, *, batch: int, file: str = STOPPED_FILE) -> None:
-    """Let the last run have recorded its table as it is, with its newest batch."""
-    table = {"path": str(job.table), "id": str(DeltaTable(job.table).metadata().id), "transaction": WRITER}
-    tables = {"log": {**table, "batch": batch, "before": batch - 1}}
-    if file == RUNNING_FILE:
-        job.checkpoint.lease(pid=2**22)  # no process has this number
-        owner = json.loads(job.checkpoint.files.read(RUNNING_FILE))
-        job.checkpoint.put(RUNNING_FILE, json.dumps({**owner, "tables": tables}))
-    else:
-        end = {"at": 1, "since": 0, "state": "ended", "name": "readings", "token": "t", "tables": tables}
-        job.checkpoint.put(STOPPED_FILE, json.dumps(end))
+def record_tables(job: JobWithTable, *, batch: int) -> None:
+    """Let the record of the last batch say that its table has it."""
+    table = {"path": str(job.table), "id": str(DeltaTable(job.table).metadata().id), "batch": batch}
+    record = PreparedBatch(number=batch, epoch=0, spark_commit="{}", job=ID, tables={"log": table})
+    job.checkpoint.files.put_bytes(prepared_file(0, batch), record.to_bytes())
 
 
 def test_a_copy_of_the_checkpoint_that_is_older_than_a_table_is_not_saved(tabled: JobWithTable) -> None:
     """Checkpoint 0 1 2, table 0 1 2 3: restored, the job would run batch 3 again, in an epoch that is new to it."""
     tabled.append(to_the_table_only=True)
     with pytest.raises(
-        CheckpointError, match=r"is an older copy: it has begun no batch after 2, and the log .* batch 3"
+        CheckpointError, match=r"is an older copy: it has recorded no batch after 2, and the log .* batch 3"
     ):
         tabled.save("one")
     tabled.checkpoint.begin()
@@ -69,13 +62,12 @@ def test_a_copy_of_the_checkpoint_from_before_a_restore_is_not_saved(tabled: Job
         tabled.save("one")
 
 
-@pytest.mark.parametrize("file", [STOPPED_FILE, RUNNING_FILE], ids=["stopped", "killed"])
-def test_a_table_that_was_put_back_from_a_backup_is_not_saved(tabled: JobWithTable, file: str) -> None:
+def test_a_table_that_was_put_back_from_a_backup_is_not_saved(tabled: JobWithTable) -> None:
     """Checkpoint 0 1 2 3, table 0 1 2: batch 3 would be missing for ever."""
     backup = tabled.table.with_name("backup")
     shutil.copytree(tabled.table, backup)
     tabled.append()
-    record_tables(tabled, batch=3, file=file)
+    record_tables(tabled, batch=3)
     assert tabled.rows(tabled.save("whole").tables["log"].version) == [0, 1, 2, 3]
     shutil.rmtree(tabled.table)
     backup.rename(tabled.table)
@@ -110,15 +102,6 @@ def test_a_quarantine_may_belong_to_several_jobs(tabled: JobWithTable) -> None:
     note(tabled, OWNER, 0xC)
     tabled.checkpoint.tables(quarantine=str(tabled.table))
     tabled.save("one")
-
-
-def test_which_tables_a_job_has_is_known_without_their_file(tabled: JobWithTable) -> None:
-    """A power cut has cut it short, and a repair set it aside: the last run has recorded them, too."""
-    record_tables(tabled, batch=2)
-    tabled.checkpoint.files.remove(TABLES_FILE)
-    assert read_tables(tabled.checkpoint.files) == {"log": str(tabled.table)}
-    tabled.checkpoint.files.remove(STOPPED_FILE)
-    assert read_tables(tabled.checkpoint.files) == {}
 
 
 def test_a_savepoint_without_the_tables_of_the_job_is_refused(tabled: JobWithTable) -> None:

@@ -11,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from moto.server import ThreadedMotoServer
 
-from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 from panekeeper.recovery.storage.delta_options import delta_options
 from panekeeper.recovery.storage.s3_options import S3Options

@@ -24,6 +24,7 @@ from panekeeper.framework.engine.job.upgrade.table_columns import (
 )
 from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
 from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.fencing import secure
 from panekeeper.state.checkpoint.compatibility import compare_declarations
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record, write_tables
 from panekeeper.state.checkpoint.run_record import last_batches
@@ -35,9 +36,11 @@ from panekeeper.state.upgrade.history import History, aggregates_of, declared_pa
 from panekeeper.state.upgrade.rules import StoredForm, stored_form
 
 if TYPE_CHECKING:
+    from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.framework.engine.sink.delta_sink import DeltaSink
+    from panekeeper.framework.engine.sink.table_writer import TableWriter
+    from panekeeper.framework.engine.sink.tables import Tables
     from panekeeper.state.spark_logs.offsets import LogFolder
 
 _log = logger("job")
@@ -84,12 +87,15 @@ def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
         _log.info("job %s goes on with another declaration: %s", record.name, "; ".join(kept))
 
 
-def take_tables(files: CheckpointFiles, sink: DeltaSink) -> None:
+def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec: JobSpec, writer: TableWriter) -> None:
     """Do steps 2 and 3, and let the tables and a sink of the user's own be those of this start.
 
     Args:
         files: the checkpoint, of which nothing is changed once its lease is lost.
-        sink: of the job.
+        record: of the job, as this start records it.
+        tables: of the job.
+        spec: what it computes.
+        writer: of the tables.
 
     Raises:
         CheckpointInUse: the lease is lost.
@@ -97,13 +103,13 @@ def take_tables(files: CheckpointFiles, sink: DeltaSink) -> None:
     """
     spark = files.spark
     files.before_change()
-    sink.secure_tables(spark)  # before the tables are altered, and named as the job's own
-    record_upgrade(files, sink.record)
+    secure(spark, asdict(tables), record, writer.small)  # before they are altered, and named as the job's own
+    record_upgrade(files, record)
     files.before_change()
-    add_missing_columns(spark, sink.tables, sink.spec, sink.writer.small)
-    write_tables(files, asdict(sink.tables))
+    add_missing_columns(spark, tables, spec, writer.small)
+    write_tables(files, asdict(tables))
     files.before_change()
-    sink.writer.prepare_user_sink(spark, sink.spec.results_schema)
+    writer.prepare_user_sink(spark, spec.results_schema)
 
 
 def with_columns_found(

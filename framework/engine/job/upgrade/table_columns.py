@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from panekeeper.framework.core.job_spec import JobSpec
-    from panekeeper.framework.engine.sink.small_tables import SmallTables
+    from panekeeper.framework.engine.sink.small_commits import SmallTables
     from panekeeper.framework.engine.sink.tables import Tables
 
 Metadata = Mapping[str, Any]

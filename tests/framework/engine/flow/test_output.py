@@ -13,7 +13,7 @@ from panekeeper.framework.core.job_spec import REJECTED_SCHEMA, JobSpec
 from panekeeper.framework.core.outcome import BatchOutcome
 from panekeeper.framework.engine.flow.packing import from_segment, to_segment
 from panekeeper.framework.engine.flow.processor import _SEGMENT_BYTES, _output
-from panekeeper.framework.engine.sink.batch.output import add_up
+from panekeeper.framework.engine.sink.batch_output import add_up
 
 ROW_COUNTS = {"rows_in": 0, "admitted": 0, "refined_late": 0, "dropped_late": 0, "outside": 0}
 SPEC = JobSpec(
@@ -63,3 +63,15 @@ def test_the_counts_are_always_for_the_driver() -> None:
     """They are one small object for each group."""
     (counts,) = output(None, [], driver_bytes=0)
     assert (counts.tag, counts.to_driver, json.loads(counts.body)["rows_in"]) == ("counts", True, 0)
+
+
+def test_equal_segments_do_not_cancel_in_the_hash_of_a_batch() -> None:
+    """A batch of A, A and B is another one than C, C and B."""
+
+    def hash_of(*hashes: int) -> int:
+        rows = [SimpleNamespace(tag="results", n=1, hash=one, body=None) for one in hashes]
+        return add_up(0, rows).hashes["results"]
+
+    assert hash_of(7, 7, -3) != hash_of(9, 9, -3)
+    assert hash_of(2**63 - 1, -3, 2**63 - 1) == hash_of(-3, 2**63 - 1, 2**63 - 1)
+    assert hash_of() == 0

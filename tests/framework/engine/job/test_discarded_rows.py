@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 from panekeeper.framework.declarations.errors import CheckpointInUse, SinkError
 from panekeeper.framework.engine.job import reset
 from panekeeper.framework.engine.job.reset import complete_reset
-from panekeeper.framework.engine.job.tables.table_checks import require_no_discarded_rows, require_no_other_batch
+from panekeeper.framework.engine.job.table_checks import require_no_discarded_rows
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.reset_intent import ResetIntent, read_reset_intent, write_reset_intent
@@ -55,18 +55,18 @@ def test_a_table_that_another_checkpoint_of_the_job_had_is_refused(tables: Table
 
 
 @pytest.mark.parametrize("role", ["log", "view"])
-def test_before_the_first_batch_only_the_view_must_be_empty(tables: Tables, tmp_path: Path, role: str) -> None:
+def test_before_the_first_batch_only_the_view_must_be_empty(tables: Tables, role: str) -> None:
     """A reset empties the view that the job had last; one that it had before would keep rows that count as newer."""
 
     def start() -> None:
         paths = {role: tables.paths[role], "quarantine": None}
-        require_no_other_batch(
-            LocalFolder(tmp_path / "checkpoint"),
+        require_no_discarded_rows(
             replace(RECORD, epoch=1),
             paths,
+            [str(paths[role])],
             last_transaction,
-            written=None,
-            has_rows=lambda path: bool(DeltaTable(path).to_pyarrow_table().num_rows),
+            lambda path: bool(DeltaTable(path).to_pyarrow_table().num_rows),
+            is_new=True,
         )
 
     if role == "log":

@@ -52,20 +52,3 @@ def test_a_table_that_was_left_out_is_no_older_copy_when_it_is_declared_again(ta
     put_back()
     with pytest.raises(SinkError, match=r"the view .* is an older copy: batch 3 is the newest .* and batch 5"):
         tables.start()
-
-
-def test_a_table_that_another_one_had_replaced_is_no_older_copy_when_it_is_declared_again(tables: Tables) -> None:
-    """What came meanwhile it lacks; what it had before, it has to have."""
-    log, put_back = tables.paths["log"], tables.copy("log")
-    tables.commit(5, "log", "view")
-    for number in range(2):
-        tables.paths["log"] = make(tables.folder / f"new-{number}", LOG)
-        tables.start()
-        tables.commit(6 + number, "log")
-    tables.paths["log"] = log
-    whole = tables.recorded
-    tables.start()
-    tables.recorded = whole
-    put_back()
-    with pytest.raises(SinkError, match=r"the log .* is an older copy: batch 3 is the newest .* and batch 5"):
-        tables.start()

@@ -9,7 +9,7 @@ from panekeeper.framework.engine.job.callbacks import BatchCallbacks
 from panekeeper.framework.engine.job.progress import report_fields
 from panekeeper.framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
 from panekeeper.framework.engine.job.status import JobState, Status
-from panekeeper.framework.engine.sink.batch.output import BatchOutput
+from panekeeper.framework.engine.sink.batch_output import BatchOutput
 from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.last_savepoint import LastSavepoint

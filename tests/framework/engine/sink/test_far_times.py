@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 APP = "readings/view@0123456789ab#0"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from panekeeper.framework.engine.sink.batch.table_writer import last_of_each_pane
+from panekeeper.framework.engine.sink.table_writer import last_of_each_pane
 
 
 def test_the_last_row_of_each_pane_stays_whatever_the_results_are_called() -> None:

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from panekeeper.framework.engine.sink.small_commit_checks import NEW_TABLE, UnsupportedTable
-from panekeeper.framework.engine.sink.small_commit_storage import local_folder, storage_options
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
-from panekeeper.framework.engine.sink.small_tables import create_table
+from panekeeper.framework.engine.sink.library_table import NEW_TABLE, UnsupportedTable, local_folder, storage_options
+from panekeeper.framework.engine.sink.small_commits import SmallCommits, create_table
 
 COLUMN: dict[str, Any] = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from panekeeper.framework.engine.sink.small_commit_checks import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 
 APP = "readings/log@0123456789ab#0"

@@ -13,8 +13,7 @@ from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.small_commit_checks import UnreachableTable, UnsupportedTable
-from panekeeper.framework.engine.sink.small_commit_storage import storage_options
+from panekeeper.framework.engine.sink.library_table import UnreachableTable, UnsupportedTable, storage_options
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("firing", pa.int64())])

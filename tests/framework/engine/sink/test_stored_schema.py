@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
-from panekeeper.framework.engine.sink.table_settings import stored_schema
+from panekeeper.framework.engine.sink.tables import stored_schema
 
 
 def columns(*, strict: bool) -> StructType:

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Schema
 
-from panekeeper.framework.engine.sink.small_commit_checks import NEW_TABLE
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
-from panekeeper.framework.engine.sink.small_tables import create_table
+from panekeeper.framework.engine.sink.library_table import NEW_TABLE
+from panekeeper.framework.engine.sink.small_commits import SmallCommits, create_table
 from panekeeper.framework.engine.sink.tables import is_free
 from panekeeper.state.checkpoint.folder import LocalFolder
 

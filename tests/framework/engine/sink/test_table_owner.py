@@ -12,8 +12,10 @@ import pytest
 from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink import fencing, small_commits
 from panekeeper.framework.engine.sink.fencing import own
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_table import UnsupportedTable
+from panekeeper.framework.engine.sink.small_commits import SmallCommits, SmallTables
 from panekeeper.state.checkpoint.job_record import JobRecord
 from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
 
@@ -90,3 +92,30 @@ def test_a_checkpoint_takes_tables_of_one_whose_place_it_has_taken(tmp_path: Pat
     own(no_spark, tables, restored)
     with pytest.raises(SinkError, match=r"belongs to another checkpoint \(id ba9876543210\)"):
         own(no_spark, tables, first)
+
+
+def test_a_table_on_s3_that_only_spark_writes_belongs_to_one_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for credentials that the library does not take. Spark's commit there takes no condition."""
+    tables = {"quarantine": make(tmp_path / "bad", LOG)}
+    first = JobRecord(name="first", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
+    no_spark: Any = None
+    monkeypatch.setattr(fencing, "_is_only_for_spark", lambda *_: True)
+    own(no_spark, tables, first)
+    with pytest.raises(SinkError, match=r"the table .*/bad belongs to another checkpoint \(id 0123456789ab\)"):
+        own(no_spark, tables, replace(first, name="second", id="ba9876543210"))
+
+
+def test_which_tables_only_spark_writes_is_found_by_their_place_and_credentials(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One on a local disk is committed to with a condition by either."""
+
+    def refuse(*_: object) -> dict[str, str]:
+        raise UnsupportedTable("the credentials on S3 come from WebIdentityTokenCredentialsProvider")
+
+    monkeypatch.setattr(small_commits, "_options", refuse)
+    no_spark: Any = None
+    assert fencing._is_only_for_spark(no_spark, "s3a://bucket/bad", SmallTables())
+    assert not fencing._is_only_for_spark(no_spark, make(tmp_path / "bad", LOG), SmallTables())

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.table_settings import require_exact_partitions, require_usable_settings
+from panekeeper.framework.engine.sink.tables import require_exact_partitions, require_usable_settings
 
 WANTED = StructType([StructField("sensor", StringType(), nullable=False), StructField("total", LongType())])
 

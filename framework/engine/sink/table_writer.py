@@ -1,4 +1,4 @@
-"""Step 4 of the commit protocol (`delta_sink.py`): what was recorded of a batch gets into each table, once.
+"""Step 4 of a batch (`framework/engine/job/batch_journal.py`): what is recorded of it gets into each table, once.
 
 All that is written, and where, is in the record (`state/prepared.py`): the same whether the process that
 has computed the batch writes it, or a later one that completes it.
@@ -6,42 +6,44 @@ has computed the batch writes it, or a later one that completes it.
 
 from __future__ import annotations
 
+import json
 import threading
+import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from deltalake.transaction import AddAction
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.framework.declarations.errors import SchemaMismatch
+from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
 from panekeeper.framework.engine.session.columns import column, quoted
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink import spark_commits
-from panekeeper.framework.engine.sink.batch.spark_files import write_files
+from panekeeper.framework.engine.sink.batch_output import RESULTS, read_whole
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import OWNED
-from panekeeper.framework.engine.sink.small_commit_table import lowest
-from panekeeper.framework.engine.sink.small_tables import SmallTables
+from panekeeper.framework.engine.sink.library_table import lowest
+from panekeeper.framework.engine.sink.small_commits import SmallTables
+from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from panekeeper.framework.engine.user_sinks.protocol import Sink
     from panekeeper.state.prepared import PreparedBatch, TableWrite
 
 _AT_ONCE = ("log", "quarantine", "view")
 """Tables that are written at the same time; the others follow one by one, the metrics last."""
-RESULTS = "results"
-"""Name of the rows that a sink of the user's own gets, as the log does."""
-
 _Commit = Callable[[], None]
 _log = logger("sink")
 
@@ -62,8 +64,8 @@ class TableWriter:
 
     def write(
         self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: _Commit
-    ) -> list[str]:
-        """Make one idempotent commit for each table; return the roles of those that have the batch in their log.
+    ) -> None:
+        """Make one idempotent commit for each table; each has the batch in its log then.
 
         Args:
             spark: the session that reaches the tables.
@@ -89,16 +91,16 @@ class TableWriter:
             if one.role not in _AT_ONCE:
                 self._checked_commit(spark, batch, one, packed, require_lease)
         fault_point("after-delta-commit", batch.number)
-        return [one.role for one in batch.writes if one.keys is None or self.has(spark, one, batch.number)]
+
+    @property
+    def has_user_sink(self) -> bool:
+        """Whether a sink of the user's own gets the results, too."""
+        return self.user_sink is not None
 
     def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
         """Let a sink of the user's own make ready for results with these columns. At each start."""
         if self.user_sink is not None:
             self.user_sink.prepare(spark, spark_schema(results))
-
-    def has(self, spark: SparkSession, one: TableWrite, number: int) -> bool:
-        """Return whether a table has a batch in its log: a merge of rows that are all older leaves no commit."""
-        return self.last_transaction(spark, one.path, one.transaction) >= number
 
     def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
         """Return the last version that a table has of a transaction id; -1 if there is none."""
@@ -139,9 +141,24 @@ class TableWriter:
         if self._append_files(spark, rows, to, of):
             return
         if _replaces_others(to):
-            self.small.require_reachable(to.path)
+            self._require_exclusive(spark, to, of)
         spark_commits.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
         self.small.reopen(to.path)
+
+    def _require_exclusive(self, spark: SparkSession, to: TableWrite, of: PreparedBatch) -> None:
+        """Refuse a commit by Spark to a table on S3 that jobs may share: it might take the place of one of another job.
+
+        A table that the library cannot write belongs to one job, if its start has found that (`fencing.secure`).
+
+        Raises:
+            OutputNotWritable: the table does not, or its store does not respond just now.
+        """
+        reason = self.small.refused(to.path)
+        if reason and self.last_transaction(spark, to.path, OWNER) != int(of.job, 16):
+            raise OutputNotWritable(
+                f"{to.path} cannot be written: {reason}; and a commit by Spark might take the place of one of another "
+                "job that shares the table. Start the job again when that is over: it resumes with the same batch"
+            )
 
     def _append_files(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> bool:
         """Append many rows by the library to a table to which Spark should not commit, if the library takes it."""
@@ -180,6 +197,9 @@ class TableWriter:
                 number=number,
             )
         self.small.reopen(to.path)
+        if self.last_transaction(spark, to.path, to.transaction) < number:  # all rows are older
+            spark_commits.own(spark, to.path, to.transaction, number, take=True)
+            self.small.reopen(to.path)
 
     def _commit_to_user_sink(
         self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: _Commit
@@ -245,3 +265,52 @@ def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
     numbered = results.select(pane).rename_columns(keys)
     numbered = numbered.append_column("row", pa.array(range(results.num_rows), pa.int64()))
     return results.take(numbered.group_by(keys).aggregate([("row", "max")]).column("row_max"))
+
+
+def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddAction] | None:
+    """Write rows to a new folder in a table, of which the table knows nothing yet; return its files.
+
+    A process that is killed before they are committed leaves them for a VACUUM.
+
+    Args:
+        rows: the same each time they are read.
+        table: its folder.
+        count: how many there are, if that is known: some ways in which Spark writes files leave those of failed tasks.
+
+    Returns:
+        What is to be committed. None: the table has other columns by now, or the files other rows; so Spark has to
+        commit them.
+    """
+    spark = rows.sparkSession
+    if _types_of(spark.read.format("delta").load(table).schema) != _types_of(rows.schema):
+        return None
+    name = uuid.uuid4().hex  # not hidden: a VACUUM passes over what is
+    rows.write.parquet(f"{table}/{name}")
+    written = read_whole(spark.read, f"{table}/{name}")
+    counted = written.groupBy(F.input_file_name().alias("file")).agg(F.count("*").alias("rows")).collect()
+    counts = {row["file"].rpartition("/")[2]: row["rows"] for row in counted}
+    if count is not None and sum(counts.values()) != count:
+        _log.warning("%s/%s has %s rows, not %s, and is not committed", table, name, sum(counts.values()), count)
+        return None
+    return [
+        AddAction(
+            path=f"{name}/{file.getPath().getName()}",
+            size=file.getLen(),
+            partition_values={},
+            modification_time=file.getModificationTime(),
+            data_change=True,
+            stats=json.dumps({"numRecords": counts[file.getPath().getName()]}),
+        )
+        for file in _listed(spark, f"{table}/{name}")
+        if counts.get(file.getPath().getName())
+    ]
+
+
+def _types_of(schema: StructType) -> dict[str, str]:
+    return {one.name: one.dataType.simpleString() for one in schema.fields}
+
+
+def _listed(spark: Any, folder: str) -> list[Any]:
+    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001 -- sizes are not part of Spark's Python interface
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+    return list(files.listStatus(path))

@@ -1,16 +1,16 @@
 """The output of one micro-batch: the packed rows of the stateful plan, added up; what is small is sent to the driver.
 
 A batch's results are most often a few thousand rows. Those pass through the driver as Arrow tables: writing them
-from there needs no Python worker and no second read of the persisted output. What is larger stays there.
+from there needs no Python worker and no second read of the persisted output. What is larger stays there, and is
+written beside the record of the batch, packed as it is, before a table has it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from functools import reduce
-from operator import xor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,9 +18,14 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.engine.flow.packing import from_segment
 from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
+from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+
+RESULTS = "results"
+"""Tag of the rows that the log gets, and a sink of the user's own."""
+_HASHES = 2**64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +36,7 @@ class BatchOutput:
         number: Spark's batch id.
         counts: where its rows went (`tables.ROW_COUNT_COLUMNS`), added up over the groups.
         rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine).
-        hashes: tag -> hash of its packed rows, in whatever order, by which they are known again.
+        hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
@@ -84,7 +89,7 @@ def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
 
 
 def hash_of_packed() -> Column:
-    """Return the hash of one packed row. Those of several rows are combined by exclusive or."""
+    """Return the hash of one packed row."""
     return F.xxhash64("n", "body")
 
 
@@ -97,7 +102,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
         number=number,
         counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},
         rows={tag: sum(row.n for row in rows) for tag, rows in by_tag.items()},
-        hashes={tag: reduce(xor, (row.hash for row in rows), 0) for tag, rows in by_tag.items()},
+        hashes={tag: sum(row.hash for row in rows) % _HASHES for tag, rows in by_tag.items()},
         driver_tables={
             tag: pa.concat_tables([from_segment(bytes(row.body)) for row in rows])
             for tag, rows in by_tag.items()
@@ -126,3 +131,55 @@ def _outage(groups: list[dict[str, Any]]) -> dict[str, int]:
 
 def _max(groups: list[dict[str, Any]], name: str) -> int | None:
     return max((group[name] for group in groups if group[name] is not None), default=None)
+
+
+_SCHEMA = "tag string, n bigint, body binary, place bigint"
+_OF_GLOBS = re.compile(r"[\[\]{}*?\\]")
+
+
+def write_large_rows(packed: DataFrame, tags: Collection[str], folder: str) -> None:
+    """Write the packed rows of some tags to a new folder, which is flushed as the record of the batch is.
+
+    Args:
+        packed: the output of the plan (`processor.OUTPUT_SCHEMA`).
+        tags: whose rows are large.
+        folder: its full name.
+    """
+    place = F.monotonically_increasing_id().alias("place")  # those of a key group are in the order of its firings
+    rows = packed.where(F.col("tag").isin(*tags)).select("tag", "n", "body", place)
+    rows.write.option("compression", "snappy").parquet(folder)
+    local = local_path(folder)
+    if local is not None:
+        for path in local.iterdir():
+            sync_file(path)
+        sync_folder(local)
+        sync_folder(local.parent)
+
+
+def read_large_rows(spark: SparkSession, folder: str) -> DataFrame:
+    """Return the packed rows that `write_large_rows` has written, in their order.
+
+    Args:
+        spark: the session that reaches the folder.
+        folder: its full name.
+    """
+    return read_whole(spark.read.schema(_SCHEMA), folder).orderBy("place").drop("place")
+
+
+def read_whole(reader: DataFrameReader, folder: str) -> DataFrame:
+    """Return what the files of a folder hold, or fail, also where the session passes over files that cannot be read.
+
+    Args:
+        reader: of the session that reaches the folder.
+        folder: its full name.
+    """
+    path = _OF_GLOBS.sub(r"\\\g<0>", folder)  # else Spark looks for folders that fit a name with such a character
+    return reader.options(ignoreCorruptFiles="false", ignoreMissingFiles="false").parquet(path)
+
+
+def rows_and_hashes(packed: DataFrame) -> dict[str, tuple[int, int]]:
+    """Return of packed rows, by tag, how many rows they hold and what their hash is, as `BatchOutput` has it."""
+    by_tag = packed.groupBy("tag").agg(
+        F.sum("n").alias("rows"), F.sum(hash_of_packed().cast("decimal(20,0)")).alias("hash")
+    )
+    return {row.tag: (row.rows, int(row.hash) % _HASHES) for row in by_tag.collect()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from panekeeper.framework.engine.job.prepared.lost_files import files_of_batch
+from panekeeper.framework.engine.job.lost_files import files_of_batch
 from panekeeper.state.checkpoint.folder import LocalFolder
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from integration_tests.drills.faults.pause import let_lease_expire
 from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.framework.engine.job import batch_journal
+from panekeeper.framework.engine.job.batch_journal import BatchContext, BatchJournal
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.framework.engine.job.prepared import preparation
-from panekeeper.framework.engine.job.prepared.preparation import Preparation
-from panekeeper.framework.engine.sink.protocol import BatchContext
 from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.checkpoint.layout import LOCK_FILE
 from panekeeper.state.prepared import PreparedBatch, prepare, read_prepared
 
@@ -44,7 +44,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
         prepare(checkpoint, NEXT)
         second.release("ended")
 
-    monkeypatch.setattr(preparation, "prepare", pause_after)
+    monkeypatch.setattr(batch_journal, "prepare", pause_after)
     with pytest.raises(CheckpointInUse):
         _prepare(folder, first)
     assert read_prepared(folder, 0, 1, job="job") is not None
@@ -53,12 +53,20 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
 @pytest.fixture
 def _spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark says of the batch."""
-    monkeypatch.setattr(preparation, "spark_commit", lambda *_: BATCH.spark_commit)
+    monkeypatch.setattr(batch_journal, "spark_commit", lambda *_: BATCH.spark_commit)
 
 
 def _prepare(folder: Any, lease: Lease) -> None:
-    sink: Any = SimpleNamespace(prepared=lambda *_, **__: BATCH)
-    output: Any = SimpleNamespace(number=0, rows={}, large_tags=[])
-    nothing: Any = SimpleNamespace(sparkSession=None)
-    batches = Preparation(files=folder, sink=sink, lease=lease, epoch=0)
-    batches.prepare(nothing, output, nothing, BatchContext(started_us=0, open_panes=None))
+    output: Any = SimpleNamespace(
+        number=0,
+        rows=dict.fromkeys(("results", "rejected"), 0),
+        large_tags=[],
+        counts={"rows_in": 0},
+        flushed=False,
+        last_drain_file=None,
+        resumed_us=None,
+    )
+    nothing: Any = SimpleNamespace(sparkSession=None, has_user_sink=False, results_schema=None, rejected_schema=None)
+    record = JobRecord(name="readings", id="job", declaration={}, group_ids=(0,), versions={})
+    batches = BatchJournal(files=folder, record=record, writer=nothing, lease=lease, declared={})
+    batches._record(nothing, output, nothing, nothing, BatchContext(started_us=0, open_panes=None))

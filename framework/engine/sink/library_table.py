@@ -1,15 +1,20 @@
-"""One Delta table that the library `deltalake` has open: reads it once, and writes to it as it then was.
+"""One Delta table by the library `deltalake`: may it write the table, how does it reach it, and what does it do there?
 
-It decides nothing about repeats and conflicts; `framework/engine/sink/small_commits.py` does.
+Only what is known to be written correctly passes. A feature, property or column attribute that is not listed here
+stands for a rule that Spark's Delta applies on write and the library may not: such a table is written by Spark, and so
+is one that is neither on a local disk nor on S3. A table is read once and written to as it then was; what is done about
+repeats and conflicts is decided in `framework/engine/sink/small_commits.py`.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,18 +26,300 @@ from deltalake import (
     WriterProperties,
     write_deltalake,
 )
-from deltalake.exceptions import DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
-from panekeeper.framework.declarations.errors import SchemaMismatch
-from panekeeper.framework.engine.sink.small_commit_checks import (
-    UnsupportedTable,
-    require_metadata,
-    require_protocol,
-    schema_of,
-)
-from panekeeper.framework.engine.sink.small_commit_storage import not_opened, require_plain_name
+from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from panekeeper.state.checkpoint.folder import local_path
 from panekeeper.state.codec import with_columns
+
+_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
+_PROPERTIES = frozenset(
+    {
+        "delta.appendOnly",
+        "delta.checkpoint.writeStatsAsJson",
+        "delta.checkpoint.writeStatsAsStruct",
+        "delta.checkpointInterval",
+        "delta.dataSkippingNumIndexedCols",
+        "delta.deletedFileRetentionDuration",
+        "delta.enableExpiredLogCleanup",
+        "delta.logRetentionDuration",
+        "delta.setTransactionRetentionDuration",
+        "delta.targetFileSize",
+        "delta.tuneFileSizesForRewrites",
+    }
+)
+_TYPES = frozenset(
+    "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
+)
+_BY_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
+"""Characters that Spark's Delta has in names of columns of tables with column mapping only."""
+NEW_TABLE = {"delta.checkpointInterval": "100"}
+"""The properties of tables of ours. Delta's default, a checkpoint of the log every 10 commits, nearly doubles the cost
+of small batches."""
+_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
+
+
+class UnsupportedTable(Exception):
+    """The library cannot be trusted to write this table; the message says why. Spark's Delta can write it."""
+
+
+class UnreachableTable(UnsupportedTable):
+    """The store of a table does not respond to the library just now; later it may."""
+
+
+def require_protocol(reader: int, writer: int, features: Iterable[str]) -> None:
+    """Raise `UnsupportedTable` unless the library implements everything that the protocol of a table demands.
+
+    Args:
+        reader: the table's minimum reader version.
+        writer: its minimum writer version.
+        features: its reader and writer features, if its versions are 3 and 7.
+    """
+    if (writer > 2 and writer != 7) or reader not in (1, 3):  # noqa: PLR2004 -- versions of Delta's protocol
+        raise UnsupportedTable(
+            f"its protocol has reader version {reader} and writer version {writer}: only 1 and 2, or single features "
+            "(3 and 7), are written directly"
+        )
+    unknown = sorted(set(features) - _FEATURES)
+    if unknown:
+        raise UnsupportedTable(f"it has the table feature {unknown[0]!r}")
+
+
+def require_metadata(schema: Mapping[str, Any], partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedTable` unless the library writes these columns as Spark does.
+
+    Args:
+        schema: the table's schema, as its log has it.
+        partition_by: the columns that Delta partitions the table by.
+        properties: the table's properties.
+    """
+    if partition_by:
+        raise UnsupportedTable(f"Delta partitions it by the column {partition_by[0]!r}")
+    for name, value in properties.items():
+        if name.startswith("delta.") and name not in _PROPERTIES and value not in ("false", "none"):
+            raise UnsupportedTable(f"its property {name} is {value!r}")
+    _require_fields(schema["fields"])
+
+
+def require_new_table(schema: Mapping[str, Any], properties: Mapping[str, str]) -> None:
+    """Raise `UnsupportedTable` unless Spark would create the table, too. The library refuses less than Spark.
+
+    A table that Spark would not have created cannot be restored by it, and it may fail to write what it cannot read.
+
+    Args:
+        schema: the columns of the table.
+        properties: its properties. The values of those that a user gives are checked by Spark.
+    """
+    require_metadata(schema, (), properties)
+    for name, value in properties.items():
+        if NEW_TABLE.get(name) != value:
+            raise UnsupportedTable(f"its property {name} is for Spark to check")
+    for name in _names(schema):
+        if _BY_MAPPING.search(name):
+            raise UnsupportedTable(f"its column {name!r} needs column mapping")
+
+
+def schema_of(text: str) -> Mapping[str, Any]:
+    """Return a schema from the JSON text of a table's log."""
+    schema: Mapping[str, Any] = json.loads(text)
+    return schema
+
+
+def _require_fields(fields: Iterable[Mapping[str, Any]]) -> None:
+    for field in fields:
+        name = field["name"]
+        attributes = sorted(set(field.get("metadata", {})) - {"comment"})
+        if attributes:
+            raise UnsupportedTable(f"its column {name!r} has the attribute {attributes[0]!r}")
+        if not field.get("nullable", True):
+            raise UnsupportedTable(f"its column {name!r} is NOT NULL")
+        _require_type(name, field["type"])
+
+
+def _names(kind: Any) -> Iterator[str]:
+    """Yield the names of the columns of a table, and of the fields within them."""
+    if isinstance(kind, str):
+        return
+    for field in kind.get("fields", ()):
+        yield field["name"]
+        yield from _names(field["type"])
+    for part in ("elementType", "keyType", "valueType"):
+        yield from _names(kind.get(part, ""))
+
+
+def _require_type(name: str, kind: Any) -> None:
+    if isinstance(kind, str):
+        if kind not in _TYPES and not _DECIMAL.fullmatch(kind):
+            raise UnsupportedTable(f"its column {name!r} is of type {kind}")
+    elif kind["type"] == "struct":
+        _require_fields(kind["fields"])
+    elif kind["type"] == "array":
+        _require_type(name, kind["elementType"])
+    elif kind["type"] == "map":
+        _require_type(name, kind["keyType"])
+        _require_type(name, kind["valueType"])
+    else:
+        raise UnsupportedTable(f"its column {name!r} is of type {kind['type']}")
+
+
+S3A_SETTINGS = (
+    "endpoint",
+    "endpoint.region",
+    "path.style.access",
+    "connection.ssl.enabled",
+    "access.key",
+    "secret.key",
+    "session.token",
+    "aws.credentials.provider",
+    "encryption.algorithm",
+    "server-side-encryption-algorithm",
+    "acl.default",
+    "requester.pays.enabled",
+)
+"""Settings of Hadoop's `fs.s3a` that say where a store is, who we are there, and how files are stored."""
+
+# Hadoop's own list. Keys and tokens in settings and in the environment are among `S3A_SETTINGS`: Spark copies them
+# there; the role of a machine is found by the library, too.
+_PROVIDERS = frozenset(
+    {
+        "TemporaryAWSCredentialsProvider",
+        "SimpleAWSCredentialsProvider",
+        "EnvironmentVariableCredentialsProvider",
+        "IAMInstanceCredentialsProvider",
+    }
+)
+
+_NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
+_LONGEST_REASON = 400
+_AGAIN_AND_AGAIN = re.compile(r"after \d+ retries")
+"""Of the library's errors: a store that is away, or overloaded. What it refuses is not tried again."""
+_MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
+_ENDS_A_URL = re.compile(r"[#?]|\s$")
+
+
+def not_opened(error: Exception) -> UnsupportedTable:
+    """Return why the library does not open a table: it cannot read it, or the store did not respond to any attempt."""
+    why = _one_line(error)
+    is_away = _AGAIN_AND_AGAIN.search(why) is not None and "certificate" not in why.lower()
+    return (UnreachableTable if is_away else UnsupportedTable)(f"the library cannot open it: {why}")
+
+
+def not_committed(url: str, version: int, error: Exception, attempts: int) -> SinkError:
+    """Return the error of a batch that the library could not commit.
+
+    Args:
+        url: of the table.
+        version: of the batch.
+        error: of the last attempt.
+        attempts: how many there were, if other writers came first.
+    """
+    why = _one_line(error)
+    if isinstance(error, CommitFailedError):
+        return SinkError(
+            f"{url}: batch {version} is not committed, because other writers came first at each of {attempts} attempts "
+            f"({why}). Start the job again when they have ended: it resumes with the same batch"
+        )
+    return OutputNotWritable(
+        f"{url} cannot be written: {why}. Make it writable, with room on its disk, and start the job again: it resumes "
+        f"with batch {version}"
+    )
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
+
+
+def require_plain_name(url: str) -> None:
+    """Raise `UnsupportedTable` for a name by which the library would not reach the folder that Spark reaches.
+
+    It reads the log of `a%20b` in the folder `a b`, and writes to `a%20b`; a backslash it takes for `/` in one of the
+    two. A panic ends its commits to a folder with `[`, `]`, `^` or `|`. On S3, `#` and `?` end the name.
+
+    Args:
+        url: the table's folder, or `s3a://bucket/path`.
+    """
+    found = _MISREAD.search(url) or ("://" in url and _ENDS_A_URL.search(url))
+    if found:
+        raise UnsupportedTable(f"the library does not reach a folder with {found[0]!r} in its name as Spark does")
+
+
+def table_url(path: str) -> str:
+    """Return the name of a table's folder for the library.
+
+    Args:
+        path: as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
+
+    Raises:
+        UnsupportedTable: the library does not reach it.
+    """
+    folder = local_folder(path)
+    if folder is None and not path.startswith("s3a://"):
+        raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
+    require_plain_name(folder or path)
+    return folder or path
+
+
+def local_folder(path: str) -> str | None:
+    """Return the folder on a local disk that a path or `file:` URL names; None if it is elsewhere.
+
+    As Hadoop reads it: `%20`, `#` and `?` in a URL are characters of the folder's name.
+
+    >>> local_folder("file:/data/log"), local_folder("/data/log"), local_folder("hdfs://host/log")
+    ('/data/log', '/data/log', None)
+    """
+    if path.startswith("/"):
+        return path
+    folder = local_path(path) if path.startswith(("file:///", "file:/")) else None
+    return None if folder is None or _has_host(path) else str(folder)
+
+
+def _has_host(url: str) -> bool:
+    return url.startswith("file://") and not url.startswith("file:///")
+
+
+def storage_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the library's options for the store and the credentials that Spark uses on S3.
+
+    Commits are conditional writes: S3 refuses the second of two commits of one version.
+
+    Args:
+        settings: those of `S3A_SETTINGS` that have a value.
+
+    Raises:
+        UnsupportedTable: a setting has no counterpart in the library, such as encryption by a key.
+    """
+    for name in ("encryption.algorithm", "server-side-encryption-algorithm", "acl.default"):
+        if settings.get(name):
+            raise UnsupportedTable(f"the setting fs.s3a.{name} is {settings[name]!r}")
+    if settings.get("requester.pays.enabled", "false").lower() == "true":
+        raise UnsupportedTable("the setting fs.s3a.requester.pays.enabled is 'true'")
+    providers = [one.strip() for one in settings.get("aws.credentials.provider", "").split(",") if one.strip()]
+    for provider in providers:
+        if provider.rpartition(".")[2] not in _PROVIDERS:
+            raise UnsupportedTable(f"the credentials on S3 come from {provider}")
+    options = {"aws_conditional_put": "etag"}
+    names = {"aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
+    names |= {"aws_session_token": "session.token", "aws_region": "endpoint.region"}
+    options |= {option: settings[name] for option, name in names.items() if settings.get(name)}
+    return options | _endpoint(settings)
+
+
+def _endpoint(settings: Mapping[str, str]) -> dict[str, str]:
+    endpoint = settings.get("endpoint", "")
+    if endpoint.removeprefix("https://") in ("", "s3.amazonaws.com"):
+        return {}  # Amazon's own: the region says where it is
+    if "://" not in endpoint:
+        secure = settings.get("connection.ssl.enabled", "true").lower() == "true"
+        endpoint = f"{'https' if secure else 'http'}://{endpoint}"
+    path_style = settings.get("path.style.access", "false").lower() == "true"
+    return {
+        "aws_endpoint": endpoint,
+        "aws_allow_http": str(endpoint.startswith("http://")).lower(),
+        "aws_virtual_hosted_style_request": str(not path_style).lower(),
+        "aws_region": settings.get("endpoint.region") or "us-east-1",
+    }
+
 
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
 NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
@@ -123,10 +410,13 @@ class OpenTable:
         rows = self._aligned(rows)
         begin = None if since is None else lowest(rows, since)
         end = self._end(since)
+        before = self.version
         if begin is not None and end is not None and begin.value > end.value:
             self.append(rows, once)
         else:
             self._merge(rows, once, _conditions(keys, since, begin), newer_by)
+            if self.version == before:  # all rows are older
+                self.commit_files([], once)
         if since is not None and end is not None and (greatest := pc.max(rows.column(since))).is_valid:
             self._ends[since] = max(end, greatest, key=lambda one: one.value)
 
@@ -193,7 +483,7 @@ def open_table(url: str, options: Mapping[str, str], version: int | None = None)
 
     Args:
         url: its folder, or `s3a://bucket/path`.
-        options: of `small_commit_storage.storage_options`, for a table on S3.
+        options: of `storage_options`, for a table on S3.
         version: as of which it is read; its newest one, if not given.
 
     Raises:

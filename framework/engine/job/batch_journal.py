@@ -1,0 +1,494 @@
+"""The batch journal: one micro-batch into the tables of a job, exactly once, through a crash at any point.
+
+The commit protocol of a batch:
+
+    1  Spark has written the batch's offsets to its log; nothing has run.
+    2  The stateful plan runs, once: its packed output is persisted and the small parts of it collected. The state
+       of the batch is now stored.
+    3  The batch is prepared: all that it writes, and where, is recorded in one file of the checkpoint, which is created
+       exclusively (`state/prepared.py`). Rows that are too many for the driver are written beside it before.
+       The record has what Spark will log as the commit of the batch, too.
+    4  One commit a table, each of them idempotent, so they may fail or repeat in any order. Each is made under the
+       transaction id "{job}/{table}@{checkpoint}#{epoch}" with the batch's number as version, and is skipped if the
+       table has that version (`framework/engine/sink/table_writer.py`).
+       4a the log, 4b the quarantine: appends.
+       4c the view: the last row of the batch for each pane (or partition) is written, unless that in the table has
+          a greater refinement (or number of the firing).
+       and, in the first batch after a stop, the downtime report: an append as 4a.
+       4d the metrics, last: the row of a batch says that its other tables are complete.
+       Just before each commit the job makes sure that it still holds the lease of its checkpoint.
+       A table without rows gets no commit, and a batch without rows or firings commits nothing.
+    5  Spark writes the batch to its commit log.
+
+A crash before 3 makes Spark run the same batch again, from the same state and with the same offsets and commands; no
+table has anything of it. A crash after 3 runs nothing again: the next start does 4 as it is recorded, which skips what
+is already there, and 5. `BatchJournal.run` is the protocol in a running job, `BatchJournal.complete` that in a start.
+
+The record of a batch stays until the next one is recorded. So which batch each table must have is known at any start
+(`PreparedBatch.tables`), and of two processes that run the same batch, as one was suspended until the other took over,
+one gets the record, and the other one ends.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from panekeeper.framework.core.job_spec import PORT, JobSpec
+from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
+from panekeeper.framework.declarations.errors import (
+    CheckpointError,
+    CheckpointInUse,
+    JobFailed,
+    PanekeeperError,
+    SinkError,
+)
+from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
+from panekeeper.framework.engine.job.spark_commit import spark_commit
+from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
+from panekeeper.framework.engine.session.required_settings import session_of_its_own
+from panekeeper.framework.engine.session.spark_errors import translate
+from panekeeper.framework.engine.sink.batch_output import (
+    RESULTS,
+    BatchOutput,
+    read_large_rows,
+    rows_and_hashes,
+    run_and_collect,
+    write_large_rows,
+)
+from panekeeper.framework.engine.sink.downtime import DOWNTIME, Downtime
+from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.fencing import require_owned
+from panekeeper.framework.engine.sink.tables import METRICS
+from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.folder import damaged, place_of
+from panekeeper.state.checkpoint.job_record import write_flushed
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
+from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.codec import with_columns
+from panekeeper.state.log import logger
+from panekeeper.state.prepared import (
+    IDENTITY,
+    PreparedBatch,
+    TableWrite,
+    last_decided,
+    last_prepared,
+    not_needed,
+    prepare,
+    read_prepared,
+)
+from panekeeper.state.upgrade.history import corrected
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
+
+    from panekeeper.framework.engine.job.lease import Lease
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.state.checkpoint.folder import LocalFolder
+    from panekeeper.state.checkpoint.job_record import JobRecord
+
+_REJECTED = "rejected"
+_OUTPUTS = {"log": RESULTS, "quarantine": _REJECTED, "view": RESULTS, "downtime": "downtime", "metrics": "metrics"}
+"""Role of a table -> which rows of a batch it gets; in the order of their commits."""
+_log = logger("job")
+
+
+class BatchWriter(Protocol):
+    """What does step 4, now or at a later start: `TableWriter`, or a list in tests."""
+
+    @property
+    def has_user_sink(self) -> bool:
+        """Whether a sink of the user's own gets the results, too."""
+        ...
+
+    def write(
+        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: Callable[[], None]
+    ) -> None:
+        """Write what is recorded of a batch, so that a repetition changes nothing.
+
+        Args:
+            spark: the session that reaches the tables.
+            batch: what is recorded of it.
+            packed: its packed rows, as far as they are large.
+            require_lease: raises if another job has taken over the checkpoint; called just before each commit.
+        """
+        ...
+
+    def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
+        """Let a sink of the user's own make ready for results with these columns. Before it gets any, at each start."""
+        ...
+
+    def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
+        """Return the last version that a table has of a transaction id; -1 if there is none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchContext:
+    """What a job knows of a batch that its output does not have, for the tables of metrics and downtime.
+
+    Attributes:
+        started_us: when the batch began, us since the epoch.
+        open_panes: how many panes are open after it; None if that is not known.
+        downtime: what happened while the job was down, if this is its first batch after that.
+    """
+
+    started_us: int
+    open_panes: int | None
+    downtime: Downtime | None = None
+
+
+@dataclass(kw_only=True)
+class BatchJournal:
+    """The batches of one checkpoint.
+
+    Attributes:
+        files: the checkpoint.
+        record: what it says of the job.
+        writer: writes the tables.
+        lease: must be held.
+        declared: role -> path of the tables of this start.
+        accepted: number of the batch that may go on without what is lost of it.
+        tables: what the tables have by now.
+    """
+
+    files: CheckpointFiles
+    record: JobRecord
+    writer: BatchWriter
+    lease: Lease
+    declared: Mapping[str, str | None]
+    accepted: int | None = None
+    tables: TableRecord = field(default_factory=dict)
+    _last: PreparedBatch | None = None  # of this run, without its rows
+
+    def run(
+        self,
+        packed: DataFrame,
+        number: int,
+        query: StreamingQuery,
+        spec: JobSpec,
+        describe: Callable[[BatchOutput], BatchContext],
+    ) -> BatchOutput:
+        """Do steps 2 to 4 of a batch. Called by Spark between 1 and 5, in the thread of the query.
+
+        Args:
+            packed: the output of the plan, which is marked to be persisted.
+            number: of the batch.
+            query: the one that runs it.
+            spec: what the job computes.
+            describe: called between 2 and 3.
+
+        Raises:
+            CheckpointInUse: the lease is lost, or another process has recorded this batch.
+            JobFailed: what was persisted is lost, and other rows were computed since.
+            SinkError: a table does not take its rows; it may be repeated.
+        """
+        # 1  Spark has logged the offsets. Until 3 nothing but Spark's own state store has anything of the batch, and
+        #    that takes what a repetition stores in its place: a crash makes Spark run it again.
+        self.lease.require_held()  # whoever has taken over reads the state
+        fault_point("before-plan", number)
+
+        # 2  The plan runs once. What is small of its output is in the driver then.
+        batch = run_and_collect(packed, number)
+        if not batch.balanced:
+            raise PanekeeperError(
+                f"batch {number} of job {self.record.name!r} is not committed: rows_in is not the sum of the other "
+                f"counts in {batch.counts}; this is a defect of Panekeeper, please report it with these numbers"
+            )
+        fault_point("before-prepare", number)
+
+        # 3  The record decides what the batch is. A crash before it leaves at most large rows that nobody refers to;
+        #    one after it loses nothing.
+        context = describe(batch)
+        prepared, large = self._record(packed, batch, query, spec, context)
+
+        # 4  One commit a table. A crash between two of them: the next start makes those that are missing.
+        self.writer.write(packed.sparkSession, prepared, large, self.lease.require_held)
+        self.tables = dict(prepared.tables)
+
+        # 5  Spark logs the commit when this has returned. A crash before: the next start logs it, as it is recorded.
+        if prepared.is_flush:
+            write_flushed(self.files, number)
+        self.lease.require_held()
+        return batch
+
+    def complete(self) -> PreparedBatch | None:
+        """Do steps 4 and 5 of a batch that was recorded and not committed. At each start; may be killed and repeated.
+
+        Returns:
+            The batch, with the commits that were made or found; None: there was nothing to do, or nothing of the batch
+            is recorded, and Spark runs it again.
+
+        Raises:
+            CheckpointInUse: the lease is lost; or a process that was suspended has recorded the batch just now, by
+                another declaration.
+            CheckpointError: a table has a batch that the checkpoint has not begun.
+            CorruptState: the record is damaged.
+            SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
+            JobFailed: a table cannot be written now.
+        """
+        begun, committed = last_batches(self._folder)
+        if begun is None or begun == committed:
+            self._remove_all_but(last_prepared(self._folder, self.record, committed))
+            return None
+        batch = read_prepared(self._folder, self.record.epoch, begun, job=self.record.id)
+        if batch is None:  # a crash before 3; another process may still record it, so what lies there stays
+            return None
+
+        # 4  Each table, as it is recorded: where it is now, and if it still is what it was then.
+        writes = [*filter(None, (self._target(one, batch.number) for one in batch.writes))]
+        if batch.sink_writer is not None:
+            self.lease.require_held()
+            self.writer.prepare_user_sink(self.files.spark, batch.rows[RESULTS].schema)
+        self._write_recorded(replace(batch, writes=writes))
+        for one in writes:
+            self.tables[one.role] = {"path": one.path, "id": one.table, "batch": batch.number}
+
+        # 5  Spark's commit, as Spark would have logged it.
+        if batch.is_flush:
+            write_flushed(self.files, batch.number)
+        self.lease.require_held()
+        with suppress(FileExistsError):  # the process that had recorded it may go on, and be faster
+            self._folder.write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
+        if batch.resumed_us is not None:
+            self.lease.note_completed(batch.resumed_us)
+        what = ", ".join(one.role for one in writes) or "no table"
+        _log.info("batch %s of job %s is completed as it was recorded: %s", batch.number, self.record.name, what)
+        self._require_same_declaration(batch)
+        self._remove_all_but(batch)
+        return replace(batch, writes=writes)
+
+    # Step 3
+
+    def _record(
+        self, packed: DataFrame, batch: BatchOutput, query: StreamingQuery, spec: JobSpec, context: BatchContext
+    ) -> tuple[PreparedBatch, DataFrame | None]:
+        """Record a batch, and remove the record of the one before, which is committed.
+
+        Returns:
+            What is recorded, and the packed rows that are too many for the driver, as they are recorded; None: there
+            are none. What was persisted is not read again: it is computed again, maybe otherwise, if an executor is
+            lost or somebody clears the cache.
+        """
+        folder, large = self._write_large(packed, batch)
+        prepared = self._prepared(batch, spec, context, spark_commit(packed.sparkSession, query), folder)
+        self.lease.require_held()
+        try:
+            prepare(self._folder, prepared)
+        except FileExistsError as error:
+            raise CheckpointInUse(
+                f"batch {batch.number} of {self.files.root} was run by another process, too, and that one was first: "
+                "either of them was suspended until the other one had taken over. Nothing that this process has "
+                "computed of it is in a table; if no other process runs, start the job again, which completes the batch"
+            ) from error
+        if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer
+            self._remove_all_but(prepared)
+        else:
+            self._folder.remove(prepared_file(self._last.epoch, self._last.number))
+        self._last = replace(prepared, rows={})
+        return prepared, large
+
+    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
+        """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""
+        folder = f"{prepared_file(self.record.epoch, batch.number)}-{uuid.uuid4().hex}"
+        if not batch.large_tags:
+            return folder, None
+        self.lease.require_held()
+        write_large_rows(packed, batch.large_tags, path := self.files.path(folder))
+        rows = read_large_rows(packed.sparkSession, path)
+        if rows_and_hashes(rows) != {tag: (batch.rows[tag], batch.hashes[tag]) for tag in batch.large_tags}:
+            raise JobFailed(
+                f"batch {batch.number} of {self.files.root} is not recorded: its rows were lost before that (the cache "
+                "was cleared, or an executor ended), and computed again they are others, or in another order. No "
+                "table has any of them; start the job again, which runs the whole batch again"
+            )
+        return folder, rows
+
+    def _prepared(
+        self, batch: BatchOutput, spec: JobSpec, context: BatchContext, commit: str, folder: str
+    ) -> PreparedBatch:
+        large = dict.fromkeys(batch.large_tags, folder)
+        schemas = {RESULTS: spec.results_schema, _REJECTED: spec.rejected_schema}
+        rows = {
+            tag: schema.empty_table() if tag in large else with_columns(batch.driver_tables[tag], schema)
+            for tag, schema in schemas.items()
+            if batch.rows[tag]
+        }
+        has_metrics = bool(rows or batch.counts["rows_in"])
+        if context.downtime is not None:
+            rows["downtime"] = _one_row(DOWNTIME, context.downtime.row())
+        if has_metrics:
+            rows["metrics"] = _metrics(batch, context)
+        writes = [*self._writes(rows, spec)]
+        written = {one.role: {"path": one.path, "id": one.table, "batch": batch.number} for one in writes}
+        return PreparedBatch(
+            number=batch.number,
+            epoch=self.record.epoch,
+            spark_commit=commit,
+            writes=writes,
+            rows=rows,
+            large=large,
+            large_files=self._files_in(folder) if large else [],
+            large_counts={tag: batch.rows[tag] for tag in large},
+            large_hashes={tag: batch.hashes[tag] for tag in large},
+            job=self.record.id,
+            declaration=self.record.declaration,
+            identity={name: getattr(self.record, name) for name in IDENTITY},
+            tables=self.tables | written,
+            sink_writer=self.record.transaction("sink") if self.writer.has_user_sink and RESULTS in rows else None,
+            is_flush=batch.flushed,
+            drain_file=batch.last_drain_file,
+            resumed_us=batch.resumed_us,
+        )
+
+    def _writes(self, rows: Mapping[str, pa.Table], spec: JobSpec) -> Iterator[TableWrite]:
+        for role, name in _OUTPUTS.items():
+            path = self.declared.get(role)
+            if path is not None and name in rows:
+                known = self.tables.get(role, {})
+                yield TableWrite(
+                    role=role,
+                    path=path,
+                    table=known.get("id", ""),
+                    transaction=self.record.transaction(role),
+                    after=known.get("batch", -1),
+                    rows=name,
+                    **(_newest_by(spec) if role == "view" else {}),
+                )
+
+    def _files_in(self, folder: str) -> list[str]:
+        return [f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]
+
+    # Steps 4 and 5 at a start
+
+    def _write_recorded(self, batch: PreparedBatch) -> None:
+        if lost := batch.lost_files(self._folder):
+            raise damaged(self.files, lost[0], "it is gone")
+        with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
+            packed = self._large_rows(spark, batch)
+            try:
+                self.writer.write(spark, batch, packed, self.lease.require_held)
+            except Exception as error:
+                raise translate(error, self.record.name) from error
+
+    def _large_rows(self, spark: SparkSession, batch: PreparedBatch) -> DataFrame | None:
+        packed = None
+        wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
+        for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
+            packed = read_large_rows(spark, self.files.path(folder))
+            if rows_and_hashes(packed) != {
+                name: (rows, batch.large_hashes[name]) for name, rows in batch.large_counts.items()
+            }:
+                raise damaged(self.files, folder, f"it has not the rows that were recorded, {dict(batch.large_counts)}")
+        return packed
+
+    def _target(self, one: TableWrite, number: int) -> TableWrite | None:
+        """Return where rows are to be written: to their table, which may have been moved, or copied; None: nowhere."""
+        spark, declared = self.files.spark, self.declared.get(one.role)
+        if one.role not in self.declared or one.transaction != self.record.transaction(one.role):
+            raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {one.transaction}")
+        for path in filter(None, (declared, one.path)):
+            id_ = _id_of(spark, path)
+            if id_ is not None and one.table in ("", id_):
+                require_owned(spark, {one.role: path}, self.record)
+                require_no_later_batch(self.files.root, self.record, {one.role: path}, self._last_of, begun=number)
+                known = {"path": path, "id": one.table or id_, "batch": one.after}
+                require_has(one.role, path, id_, known, self._last_of(path, one.transaction))
+                return replace(one, path=path, table=id_)
+        what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
+        is_declared = declared is not None and place_of(declared) == place_of(one.path)
+        if self.accepted == number or (one.role == "view" and not is_declared):  # the log has all that the view has
+            _log.warning("%s is gone: they are left out", what)
+            return None
+        raise SinkError(
+            f"{what} is gone, or is another table now. Mount its volume, or put it back; or restore a savepoint. If it "
+            f"is lost, start(..., accept_batch={number}) leaves these rows out, which are in no table then"
+        )
+
+    def _require_same_declaration(self, batch: PreparedBatch) -> None:
+        """Refuse to go on after a batch of another declaration, which was recorded since this start has looked."""
+        declared = self.record.declaration
+        if corrected(declared, batch.declaration, batch.number) is not declared:
+            raise CheckpointInUse(
+                f"batch {batch.number} of {self.files.root} was computed by another declaration, and recorded just now "
+                "by a process that was suspended until this start had taken over. It is completed; start the job again"
+            )
+
+    def _last_of(self, path: str, transaction: str) -> int:
+        return self.writer.last_transaction(self.files.spark, path, transaction)
+
+    def _remove_all_but(self, needed: PreparedBatch | None) -> None:
+        for name in not_needed(self._folder, [] if needed is None else [needed]):
+            self.lease.require_held()  # else it may be the record of a process that has taken over
+            self.files.remove(name)
+
+    @cached_property
+    def _folder(self) -> LocalFolder | CheckpointFiles:
+        return self.files.without_java()
+
+
+def require_completed(files: CheckpointFiles, record: JobRecord) -> None:
+    """Refuse a checkpoint with a batch that is recorded and not completed to a query that cannot complete it.
+
+    Args:
+        files: the checkpoint.
+        record: what it says of the job.
+
+    Raises:
+        CheckpointError: there is such a batch.
+    """
+    if last_decided(files, record) != last_batches(files)[1]:
+        raise CheckpointError(
+            f"a batch of job {record.name!r} in {files.root} is recorded and not completed; start the job once by "
+            'to_delta(...).start(..., trigger="available_now"), which completes it'
+        )
+
+
+def _id_of(spark: SparkSession, path: str) -> str | None:
+    """Return the id of the table in a folder; None if there is none."""
+    if not is_delta_table(spark, path):
+        return None
+    try:
+        return str(table_metadata(spark, path)["id"])
+    except Exception as error:
+        raise unreadable_table(path, error) from error
+
+
+def _newest_by(spec: JobSpec) -> dict[str, Any]:
+    """Return what a row of the view stands for: a partition and pane, or a partition; of one of several ports."""
+    port = [PORT] if spec.other_ports else []
+    pane = ["pane_start", "pane_end"] if spec.has_panes else []
+    return {
+        "keys": [*spec.keys.names, *port, *pane],
+        "newer_by": "refinement" if spec.has_panes else "firing",
+        "since": "pane_start" if spec.has_panes else None,
+    }
+
+
+def _metrics(batch: BatchOutput, context: BatchContext) -> pa.Table:
+    row: dict[str, Any] = {
+        "batch": batch.number,
+        "batch_time": to_datetime(context.started_us),
+        **batch.counts,
+        "balanced": batch.balanced,
+        "watermark": to_datetime_if_any(batch.watermark),
+        "open_panes": context.open_panes,
+        "firings": batch.rows["results"],
+        "late_ms": None if batch.late_us is None else batch.late_us // 1000,
+        "seconds": round((now_us() - context.started_us) / 1e6, 3),
+    }
+    return _one_row(METRICS, tuple(row[name] for name in METRICS.names))
+
+
+def _one_row(schema: StructType, values: tuple[Any, ...]) -> pa.Table:
+    row = dict(zip(schema.names, values, strict=True))
+    return pa.Table.from_pylist([row], schema=to_arrow_schema(schema, timezone="UTC"))
