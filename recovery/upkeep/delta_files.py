@@ -10,6 +10,7 @@ after a while, and from then on the age of the file counts, however long ago it 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -17,12 +18,15 @@ from urllib.parse import unquote
 from deltalake import DeltaTable
 
 from panekeeper.framework.engine.sink.library_table import files_of, open_table
+from panekeeper.framework.engine.sink.table_writer import LARGE_OUTPUT
 from panekeeper.recovery.storage.delta_log import has_version, owner_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.state.checkpoint.job_record import OWNER
 
 _TARGET_BYTES = 100 * 1024 * 1024
+_OF_TABLE = re.compile(rf"({LARGE_OUTPUT}/)?[^/]+\.parquet")
+"""A file of the table: it is not partitioned, so what is in other folders is somebody else's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +94,7 @@ class DeltaFiles:
         listed = delta.vacuum(max(retained_hours, 1), dry_run=True, enforce_retention_duration=False, full=True)
         if not retained_hours:
             listed += delta.vacuum(0, dry_run=True, enforce_retention_duration=False)  # what versions have had
-        # Files of the table are in its folder itself, as it is not partitioned; what is below is somebody else's.
-        unused = {unquote(one) for one in listed if "/" not in one and one.endswith(".parquet")} - current
+        unused = {name for name in map(unquote, listed) if _OF_TABLE.fullmatch(name)} - current
         there = self._files.sizes()  # the log still names files that were removed before
         unused &= set(there)
         return UnusedFiles(

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 _AT_ONCE = ("log", "quarantine", "view")
 """Tables that are written at the same time; the others follow one by one, the metrics last."""
+LARGE_OUTPUT = "[0-9a-f]{32}"
+"""The name of a folder in a table on S3 with the files of one large output, as a pattern."""
 _Commit = Callable[[], None]
 _log = logger("sink")
 
@@ -270,7 +272,7 @@ def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:
 def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddAction] | None:
     """Write rows to a new folder in a table, of which the table knows nothing yet; return its files.
 
-    A process that is killed before they are committed leaves them for a VACUUM.
+    A process that is killed before they are committed leaves them for a VACUUM, or for `panekeeper maintain`.
 
     Args:
         rows: the same each time they are read.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+import uuid
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -126,11 +127,15 @@ def test_files_without_a_commit_are_removed_when_they_are_old(tabled: JobWithTab
     (tabled.table / "notes.txt").write_text("of a user")
     (tabled.table / "other").mkdir()
     (tabled.table / "other/part-0.parquet").write_bytes(b"of another table")
+    large = tabled.table / uuid.uuid4().hex  # of many rows, which Spark writes and the library is to commit
+    large.mkdir()
+    (large / "part-0.parquet").write_bytes(b"of a process that was killed")
     for path in tabled.table.rglob("*"):
         os.utime(path, (0, 0))
     (tabled.table / "part-new.parquet").write_bytes(b"not committed yet")
-    assert of_log(tabled).removed == 1
+    assert of_log(tabled).removed == 2
     assert not (tabled.table / "part-old.parquet").exists()
+    assert not (large / "part-0.parquet").exists()
     assert all((tabled.table / name).exists() for name in ("part-new.parquet", "notes.txt", "other/part-0.parquet"))
     assert tabled.rows() == [0]
 
