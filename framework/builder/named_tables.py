@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
-from panekeeper.framework.engine.delta_log.read import is_delta_table
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:

@@ -1,9 +1,8 @@
 """Windows on Spark.
 
-Imports go one way: session <- delta_log <- sources <- flow <- user_sinks <- sink <- job <- monitor, and clock <- job.
+Imports go one way: session <- sources <- flow <- user_sinks <- sink <- job <- monitor, and clock <- job.
 
 session/     the Spark session: settings, Java libraries, checks of this machine, Spark's errors
-delta_log/   Delta's own log of a table: what it says, and what of it is damaged
 sources/     what the sources of a job read: how much at once, and is it what they have read before
 flow/        the streaming plan: intake, packing, control stream, stateful processor
 user_sinks/  results beside the Delta tables: a sink of one's own, a function, Kafka

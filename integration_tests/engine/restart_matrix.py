@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-
 class StoppedRun(SparkRun):
     """A run on Spark that is stopped in one of the ways; its checkpoint and its input stay where they are."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from panekeeper.framework.declarations.errors import PanekeeperError
-from panekeeper.framework.engine.delta_log.commits import LOG
 from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
 from panekeeper.recovery.jobs.health import Limits
 from panekeeper.recovery.jobs.job_status import JobStatus
 from panekeeper.recovery.jobs.status import damaged_status, is_restore_interrupted, status
+from panekeeper.recovery.storage.delta_log import LOG
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, files_at
 from panekeeper.recovery.storage.parallel import map_parallel

@@ -11,7 +11,6 @@ s3_retry.py       How long is a call tried again while S3 itself fails?
 parallel.py       Many small transfers at the same time.
 blobs.py          Files of savepoints, stored once under their checksum.
 delta_log.py      Which versions does a Delta table have? Read from its log, without Spark.
-delta_options.py  How does the library `deltalake` reach a table? Without Spark.
 delta_tables.py   Delta tables at a version: is it still there, restore it, copy it.
 delta_versions.py The first two of these without Spark, for tables that the library can write.
 """

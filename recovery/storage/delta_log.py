@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from panekeeper.framework.engine.delta_log.commits import CHECKPOINT, LOG, actions_of, parts
 from panekeeper.recovery.errors import SavepointError
 from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.folder import parse_json
 from panekeeper.state.checkpoint.job_record import OWNER, TRANSACTION
 
+LOG = "_delta_log"
+CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
 _COMMIT = re.compile(r"(\d{20})\.json")
 
 
@@ -230,3 +232,16 @@ def restored_version(commit: list[dict[str, Any]]) -> int:
 def operation_of(commit: list[dict[str, Any]]) -> str | None:
     """Return what a commit was made by, as it says, such as MERGE; None if it does not say."""
     return next((one["commitInfo"].get("operation") for one in commit if "commitInfo" in one), None)
+
+
+def actions_of(content: bytes) -> list[dict[str, Any]]:
+    """Return the actions of a commit. Raises `ValueError` if it is none."""
+    actions = [parse_json(line) for line in content.splitlines() if line]
+    if not all(isinstance(action, dict) for action in actions):
+        raise ValueError("a line is no JSON object")
+    return actions
+
+
+def parts(actions: Iterable[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """Return what the actions of a kind say."""
+    return [one[kind] for one in actions if isinstance(one.get(kind), dict)]

@@ -29,7 +29,7 @@ from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.lease import holding
 from panekeeper.recovery.jobs.tables import require_owned
 from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
-from panekeeper.recovery.storage.delta_options import delta_options
+from panekeeper.recovery.storage.delta_versions import delta_options
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at
 from panekeeper.recovery.storage.s3_options import S3Options

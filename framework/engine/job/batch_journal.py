@@ -50,7 +50,6 @@ from panekeeper.framework.declarations.errors import (
     PanekeeperError,
     SinkError,
 )
-from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from panekeeper.framework.engine.job.spark_commit import spark_commit
 from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
 from panekeeper.framework.engine.session.required_settings import session_of_its_own
@@ -66,6 +65,7 @@ from panekeeper.framework.engine.sink.batch_output import (
 from panekeeper.framework.engine.sink.downtime import DOWNTIME, Downtime
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata, unreadable_table
 from panekeeper.framework.engine.sink.tables import METRICS
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import damaged, place_of

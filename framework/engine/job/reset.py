@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, NotConfirmed, SinkError
-from panekeeper.framework.engine.delta_log.read import is_delta_table, transactions
 from panekeeper.framework.engine.session.required_settings import session_of_its_own
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import OWNED, fence, require_owned
 from panekeeper.framework.engine.sink.spark_commits import delete_all
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions
 from panekeeper.state.checkpoint.claims import unaccounted_after
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, last_epochs, read_record, read_tables, write_record

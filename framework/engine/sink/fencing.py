@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.delta_log.read import is_delta_table
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallTables
+from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.job_record import OWNER
 
 if TYPE_CHECKING:

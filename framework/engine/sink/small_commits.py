@@ -30,7 +30,6 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.delta_log.read import last_transaction, transactions
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink.library_table import (
     S3A_SETTINGS,
@@ -45,6 +44,7 @@ from panekeeper.framework.engine.sink.library_table import (
     storage_options,
     table_url,
 )
+from panekeeper.framework.engine.sink.spark_table import last_transaction, transactions
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:

@@ -30,7 +30,6 @@ from pyspark.sql.types import (
 
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
-from panekeeper.framework.engine.delta_log.read import is_delta_table, table_metadata, unreadable_table
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.columns import quoted
@@ -39,6 +38,7 @@ from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.library_table import NEW_TABLE
 from panekeeper.framework.engine.sink.small_commits import SmallTables
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata, unreadable_table
 from panekeeper.state.checkpoint.folder import place_of
 
 if TYPE_CHECKING:

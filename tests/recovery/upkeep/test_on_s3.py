@@ -13,7 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
-from panekeeper.recovery.storage.delta_options import delta_options
+from panekeeper.recovery.storage.delta_versions import delta_options
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.recovery.upkeep.maintain import maintain
 from tests.recovery.conftest import SECRET, FakeCheckpoint

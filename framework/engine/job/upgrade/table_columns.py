@@ -11,10 +11,10 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from pyspark.sql.types import StructType
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.delta_log.read import table_metadata
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.upgrade.history import HISTORY
 
