@@ -117,7 +117,8 @@ def test_a_table_that_only_the_manifest_names_is_not_taken_back(
 ) -> None:
     """The message has the whole command that confirms it."""
     savepoint(with_tables(job).folder, "one", to=archive)
-    forge(archive, lambda content: content["tables"].update(metrics={"path": "/other/table", "version": 0}))
+    foreign = {"path": "/other/table", "version": 0, "sha256": None}
+    forge(archive, lambda content: content["tables"].update(metrics=foreign))
     with pytest.raises(SavepointRefused) as refused:
         restore(archive, "one")
     assert "does not name /other/table as its own" in str(refused.value)

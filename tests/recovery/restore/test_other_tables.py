@@ -13,8 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 from panekeeper.recovery.errors import DamagedSavepoint, TableVersionLost
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
-from panekeeper.recovery.savepoint.manifest import Manifest, manifest_file
-from panekeeper.recovery.storage.delta_log import saved_table
+from panekeeper.recovery.savepoint.manifest import Manifest
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.savepoint.test_manifest_fuzz import with_checksum
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -72,19 +71,6 @@ def test_a_table_that_went_on_and_one_that_was_put_back_from_a_copy_are_taken_ba
     shutil.rmtree(saved)
     saved.with_name("backup").rename(saved)
     assert restore(archive, "one", dry_run=True).tables["log"].old == 2
-
-
-def test_a_savepoint_of_an_older_version_does_not_say_what_its_tables_were(archive: MemoryArchive, saved: Path) -> None:
-    """It has numbers of versions only, and is restored by these, as it was."""
-    content = json.loads(show(archive, "one").encode())["content"] | {"format": 1}
-    del content["tables"]["log"]["sha256"]
-    older = Manifest.decode(with_checksum(content), "one")
-    assert older.tables == {"log": saved_table(str(saved), 2, None)}
-    archive.remove(manifest_file("one"))
-    archive.put_new(manifest_file("one"), older.encode())
-    shutil.rmtree(saved)
-    append(saved, 0, 1, 2)
-    assert restore(archive, "one", dry_run=True).tables["log"].new == 2
 
 
 @pytest.mark.parametrize("checksum", [7, "", "AB" * 32, "ab" * 31], ids=["a number", "empty", "capitals", "short"])
