@@ -5,9 +5,8 @@ files.py          What must a folder of files do, in which a checkpoint or a tab
 locations.py      Which of them does a path or URL name, and how is a scheme registered?
 local_files.py    Files in a local folder: written beside their place, flushed to the disk, renamed.
 s3_files.py       Files under a prefix of an S3 bucket.
-s3_bucket.py      The boto3 client of a bucket, and what its errors mean.
+s3_bucket.py      The boto3 client of a bucket, what its errors mean, and how long a call is tried again.
 s3_options.py     How is S3 reached, and how are objects encrypted?
-s3_retry.py       How long is a call tried again while S3 itself fails?
 parallel.py       Many small transfers at the same time.
 blobs.py          Files of savepoints, stored once under their checksum.
 delta_log.py      Which versions does a Delta table have? Read from its log, without Spark.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveError, ArchiveNotFound, ArchiveUnreachable
 from panekeeper.recovery.storage.s3_options import S3Options
-from panekeeper.recovery.storage.s3_retry import RetryPolicy
+from panekeeper.state.checkpoint.clock import monotonic_seconds
 
 MISSING = {"404", "NoSuchKey", "NotFound"}
 _PIECE = 2**20
@@ -35,6 +35,8 @@ _DENIED = {
     "SignatureDoesNotMatch",
     "XAdminUserNotFound",  # versitygw, for an unknown key
 }
+_INITIAL_DELAY, _MAX_DELAY = 0.25, 4.0
+_FIRST_SERVER_ERROR = 500
 
 
 class Bucket:
@@ -205,3 +207,38 @@ def code_of(error: Any) -> str:
     """Return the code of an error of S3; of a web page, its status."""
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", "unknown")
     return str(error.response.get("Error", {}).get("Code") or f"HTTP status {status}")
+
+
+class RetryPolicy:
+    """Tries a call again after a response of 5xx or a broken connection.
+
+    A store that has not responded yet is more likely a wrong URL: then botocore decides, which gives up soon.
+
+    Args:
+        seconds: how long, from the first failure of the call.
+        now: returns the time, in seconds.
+    """
+
+    def __init__(self, seconds: float, now: Callable[[], float] = monotonic_seconds) -> None:
+        self._seconds = seconds
+        self._now = now
+        self._has_responded = False
+
+    def retry_delay(self, *, response: Any, attempts: int, request_dict: dict[str, Any], **_: Any) -> float | None:
+        """Return the delay before the next attempt, in seconds; None: botocore decides.
+
+        Args:
+            response: (HTTP response, parsed response); None if there was none.
+            attempts: how often this call was tried.
+            request_dict: the call; the time of its first failure is stored in its context.
+        """
+        if response is not None and response[0].status_code < _FIRST_SERVER_ERROR:
+            self._has_responded = True
+            return None
+        if response is None and not self._has_responded:
+            return None
+        now = self._now()
+        began = request_dict.setdefault("context", {}).setdefault("panekeeper_failing_since", now)
+        if now - began >= self._seconds:
+            return None
+        return min(_INITIAL_DELAY * 2.0 ** min(attempts - 1, 10), _MAX_DELAY)

@@ -7,6 +7,7 @@ from the declaration alone: no aggregate was ever added or removed, so partial r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 import pyarrow as pa
 
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.upgrade.column_types import column_type
 
 HISTORY = "history"
 """Field of a recorded declaration: what earlier ones have left. It is not declared, and neither is `BEFORE`."""
@@ -28,6 +28,9 @@ the record and its first batch, and the next start compares with the declaration
 _OUTPUT = "output."
 _COLUMN = "column."
 _AGE = "window.discard_age_us"
+_DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
+_TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
+_LIST = re.compile(r"list<(\w+): (.+)>")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,3 +230,27 @@ def _closed(
     age = int(old[_AGE])
     end = watermark_us - age
     return ClosedPanes(watermark_us=watermark_us, end_us=end if before is None else max(end, before.end_us), age_us=age)
+
+
+def column_type(text: str) -> pa.DataType | None:
+    """Return the Arrow type with this text; None for one that is not read back, such as a struct.
+
+    >>> column_type("list<item: decimal128(5, 2)>"), column_type("struct<a: int64>")
+    (ListType(list<item: decimal128(5, 2)>), None)
+    """
+    kind = _parsed(text)
+    return kind if str(kind) == text else None
+
+
+def _parsed(text: str) -> pa.DataType | None:
+    if match := _DECIMAL.fullmatch(text):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if match := _TIMESTAMP.fullmatch(text):
+        return pa.timestamp(match[1], tz=match[2])
+    if match := _LIST.fullmatch(text):
+        item = column_type(match[2])
+        return None if item is None else pa.list_(pa.field(match[1], item))
+    try:
+        return pa.type_for_alias(text)
+    except ValueError:
+        return None

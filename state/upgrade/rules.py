@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
-from panekeeper.state.upgrade.column_types import column_type
-from panekeeper.state.upgrade.history import History, aggregates_of
+from panekeeper.state.upgrade.history import History, aggregates_of, column_type
 
 Declaration = Mapping[str, Any]
 """A declaration as a checkpoint records it: dotted field -> value."""
