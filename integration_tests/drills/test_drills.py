@@ -25,9 +25,9 @@ AFTER_DELTA = Scenario(
 @pytest.mark.parametrize(
     "drill",
     [
-        "kill -9 between two Delta commits x batched",
         pytest.param("a full disk x tumbling-count", marks=pytest.mark.extended),
         pytest.param("paused in its commits, and taken over x time-interval", marks=pytest.mark.extended),
+        pytest.param("kill -9 between two Delta commits x batched", marks=pytest.mark.release),
         pytest.param("kill -9 after the batch is recorded, then other code x state-handler", marks=pytest.mark.release),
     ],
 )

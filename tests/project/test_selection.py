@@ -10,6 +10,7 @@ import pytest
 from tests.project.sources import ROOT, TESTS, name_of
 
 LEFT_OUT = {
+    "integration_tests/drills/test_drills.py": "a job that is killed at each step is tested by itself",
     "integration_tests/kafka/test_flights_through_kafka.py": "Kafka and the flights are tested by themselves",
     "integration_tests/kafka/test_guide.py": "a job that reads Kafka is tested by itself",
     "integration_tests/kafka/test_soak.py": "Kafka and jobs that are killed are tested by themselves",

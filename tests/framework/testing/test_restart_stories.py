@@ -9,7 +9,7 @@ import pytest
 from integration_tests.engine.restart_stories import KINDS, STOP_AT, WAYS, kinds_of, vector
 from panekeeper.testing import difference, play
 
-CUTS: list[tuple[Any, Any]] = [("each", "each"), ("whole", "each"), (2, [1])]
+CUTS: list[tuple[Any, Any]] = [("each", "each"), (2, [1])]
 
 
 @pytest.mark.parametrize("data", [True, False], ids=["data after", "nothing after"])
