@@ -35,6 +35,14 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     return report
 
 
+@pytest.fixture(autouse=True)
+def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets a start watch a job on another host for a second only: the jobs of tests on other hosts are no jobs."""
+    from panekeeper.framework.engine.job import claim
+
+    monkeypatch.setattr(claim, "WATCH", claim.Watch(seconds=1.0))
+
+
 @pytest.fixture
 def on_fsync(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[Path], None]], None]:
     """Lets a function be called with the path of each file and folder that is flushed to the disk, just before that."""

@@ -163,7 +163,7 @@ def _pane_starts(commit: Path) -> Iterator[int]:
 
 
 def _last_commit(folder: Path) -> int:
-    commits = folder / CHECKPOINT / "commits"
+    commits = folder / CHECKPOINT / "epochs/0000/commits"
     return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1) if commits.is_dir() else -1
 
 

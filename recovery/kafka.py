@@ -19,6 +19,7 @@ from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.storage.blobs import download
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, files_at, open_archive
 from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
 from panekeeper.state.spark_logs.offsets import offset_lines, parsed_lines
@@ -51,7 +52,8 @@ def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> 
         SavepointError: no batch was committed there, or the job reads nothing from Kafka.
         CorruptState: Spark's offsets of the last committed batch are damaged.
     """
-    folder = files_at(checkpoint, s3)
+    root = files_at(checkpoint, s3)
+    folder = None if root is None else current_epoch(root)
     batches = batch_numbers(folder, COMMITS_FOLDER) if folder is not None else []
     if folder is None or not batches:
         raise SavepointError(f"{checkpoint} holds no checkpoint with a committed batch; give the folder of one")

@@ -7,6 +7,7 @@ errors.py       What is the root of all errors, and what can be wrong with store
 handler.py      What is a user's state handler, and when is it called?
 key_groups.py   Which ids spread the key groups evenly over shuffle partitions?
 log.py          What are Panekeeper's loggers called, and which fields do their records have?
+own_paths.py    Which of Spark's files have the full name of the checkpoint, and what are they in another folder?
 prepared.py     What does a batch write, recorded before anything has it?
 records.py      Which fields of a key group are stored?
 snapshots.py    Do the names in a snapshot of Spark's state stay within its folder?

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
-from urllib.parse import unquote
 
-from panekeeper.state.checkpoint.folder import parse_json, plain_url, read_object
+from panekeeper.state.checkpoint.folder import parse_json, read_object
 from panekeeper.state.checkpoint.layout import (
     CONTROL_FOLDER,
     SOURCES_FOLDER,
     control_file,
     control_file_number,
 )
-from panekeeper.state.errors import CheckpointError
 from panekeeper.state.spark_logs.offsets import LogFolder, has_read, log_lines, text_lines, unreadable
 from panekeeper.state.spark_logs.source_logs import needed_entries
 
@@ -75,26 +73,6 @@ def control_folder_read(folder: LogFolder) -> str | None:
                 if isinstance(line, dict) and _control_number(line) is not None:
                     return str(line["path"]).rpartition("/")[0]
     return None
-
-
-def require_same_folder(now: str, before: str | None, root: str) -> None:
-    """Refuse a checkpoint that was moved, or is named by a link: Spark's logs and state have its full name.
-
-    Args:
-        now: URL of its control stream.
-        before: the same as Spark's log has it; None if it has none.
-        root: the checkpoint, as it is named now.
-
-    Raises:
-        CheckpointError: they are not the same.
-    """
-    if before is None or plain_url(unquote(before)) == plain_url(unquote(now)):
-        return
-    raise CheckpointError(
-        f"the checkpoint {root} was written in another folder, whose name stands in Spark's logs: {before} is that of "
-        "its control stream. Start the job with that folder: move it back, or let a link of its old name lead to it. "
-        "To move it for good, make a savepoint there, and restore it to the new folder"
-    )
 
 
 def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int | None]) -> set[int]:

@@ -150,7 +150,7 @@ class Soak:
         generator = self.generate()
         job = Supervisor("benchmarks.soak.job", self._job, self._out / "job.log")
         try:
-            with sampled(lambda: job.pid, self._out / CHECKPOINT / "state") as footprint:
+            with sampled(lambda: job.pid, self._out / CHECKPOINT / "epochs/0000/state") as footprint:
                 self._supervise(job, generator, kills)
                 ended = time.time()
                 self._tables.look()

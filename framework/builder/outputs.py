@@ -7,9 +7,8 @@ the tables, in this order, and the query begins.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, astuple, dataclass, replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from panekeeper.framework.builder.named_tables import NamedTables
 from panekeeper.framework.builder.places import (
@@ -22,24 +21,21 @@ from panekeeper.framework.builder.places import (
 )
 from panekeeper.framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
-from panekeeper.framework.engine.job.lease import Lease
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
-from panekeeper.framework.engine.job.start import acquire_for_start
 from panekeeper.state.checkpoint.control_files import write_control_file
-from panekeeper.state.checkpoint.job_record import read_record, read_tables
-from panekeeper.state.checkpoint.run_record import is_new
+from panekeeper.state.checkpoint.epochs import POINTER_FILE, read_pointer
+from panekeeper.state.own_paths import follow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.job.job import Job
     from panekeeper.framework.engine.job.reset import ResetPreview
-    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.tables import TableLayout, Tables
     from panekeeper.framework.engine.user_sinks.protocol import Sink
-    from panekeeper.state.checkpoint.job_record import JobRecord
 
 
 @dataclass(frozen=True)
@@ -112,7 +108,13 @@ class Computation:
         from panekeeper.framework.engine.session.required_settings import require_state_settings
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, qualified_path(checkpoint))
+        if files.exists(POINTER_FILE):
+            raise ForeignCheckpoint(
+                f"{files.root} is the checkpoint of a job with tables (to_delta()), and a query of its own has no "
+                "epochs; give it a folder of its own"
+            )
         require_state_settings(files)
+        follow(files.without_java())
         record, pipeline = open_with_history(files, self._pipeline, own_query=True)
         record_upgrade(files, record)
         write_control_file(files, "resume")
@@ -190,7 +192,7 @@ class DeltaJob:
 
         Args:
             checkpoint: a folder of this job's own, on any file system that Spark can write (for S3: `s3a://bucket/path`
-                and `session(s3=True)`).
+                and `session(s3=True)`). It may be renamed, moved, or reached by a link while no job runs.
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
             accept_batch: number of an unfinished batch that may go on without what is lost of it, as an error has said:
@@ -207,61 +209,23 @@ class DeltaJob:
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
         """
-        from panekeeper.framework.engine.job.startup_checks import (
-            check_session,
-            require_no_interrupted_restore,
-            require_separate_folders,
-        )
+        from panekeeper.framework.engine.job.start import Start, start_job
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-        from panekeeper.framework.engine.session.spark_errors import translate_full_disk
-        from panekeeper.framework.engine.sink.tables import require_no_rows
 
-        how = trigger_options(trigger)
-        files = CheckpointFiles(self._spark, qualified_path(checkpoint))
-        tables = self.tables
-        check_session(self._spark, [files.root, *filter(None, astuple(tables))])
-        require_no_interrupted_restore(files)
-        require_separate_folders(files.root, asdict(tables))
-        if not files.names(""):
-            require_no_rows(self._spark, tables)  # before the lease makes the folder: its volume may be missing
-        name = self._pipeline.intake.name
-        with translate_full_disk(name), acquire_for_start(files, name) as (lease, held):
-            return self._start(held, how, lease, accept_batch)
+        def make_tables(spark: SparkSession, spec: JobSpec, written: Mapping[str, str]) -> Tables:
+            names = NamedTables(self._tables)
+            return names.create(spark, spec, written, self._layout) if self._named else self._tables
 
-    def _start(self, files: CheckpointFiles, how: Mapping[str, Any], lease: Lease, accepted: int | None) -> Job:
-        from panekeeper.framework.engine.job.batch_journal import BatchJournal
-        from panekeeper.framework.engine.job.job import Job
-        from panekeeper.framework.engine.job.launch import JobLaunch
-        from panekeeper.framework.engine.job.startup_checks import open_with_history
-        from panekeeper.framework.engine.job.table_checks import require_fitting_tables
-        from panekeeper.framework.engine.job.upgrade.start import take_tables, with_columns_found
-        from panekeeper.framework.engine.sink.small_commits import SmallTables
-        from panekeeper.framework.engine.sink.table_writer import TableWriter
-        from panekeeper.framework.engine.sink.tables import create_or_check
-        from panekeeper.framework.engine.sources.backlog import require_bounded_batch
-        from panekeeper.state.spark_logs.source_logs import found_files
-
-        writer = TableWriter(small=SmallTables(), user_sink=self._sink)
-        journal = partial(BatchJournal, files=files, writer=writer, lease=lease, accepted=accepted)
-
-        def complete(record: JobRecord) -> object:
-            return journal(record=record, declared=asdict(self.tables)).complete()
-
-        record, pipeline = open_with_history(files, self._pipeline, accepted=accepted, complete=complete)
-        spec, layout, spark, new, made = pipeline.spec, self._layout, files.spark, is_new(files), read_tables(files)
-        for port in pipeline.ports:
-            require_bounded_batch(port.intake.df, partial(found_files, files))
-        written = {} if new else made
-        files.before_change()
-        tables = NamedTables(self._tables).create(spark, spec, written, layout) if self._named else self._tables
-        paths, small, owned, fresh = asdict(tables), writer.small, written.values(), new and not record.epoch
-        files.before_change()
-        found = create_or_check(spark, tables, spec, fresh=fresh, written=owned, made=made, layout=layout, small=small)
-        record, pipeline = with_columns_found(record, pipeline, found)
-        known = require_fitting_tables(files, record, paths, small, metadata=found, made=made)
-        take_tables(files, record, tables, pipeline.spec, writer)
-        batches = journal(record=record, declared=paths, tables=known)
-        return Job(JobLaunch.resume(files, record, pipeline, how, batches))
+        start = Start(
+            pipeline=self._pipeline,
+            tables=self.tables,
+            make_tables=make_tables,
+            layout=self._layout,
+            sink=self._sink,
+            trigger=trigger_options(trigger),
+            accepted=accept_batch,
+        )
+        return start_job(CheckpointFiles(self._spark, qualified_path(checkpoint)), start)
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).
@@ -278,22 +242,18 @@ class DeltaJob:
 
         Raises:
             NotConfirmed: `confirm` is not the job's name; the error names what would be discarded.
-            CheckpointError: the folder belongs to another job, a job runs on it, or it was restored to another folder.
+            CheckpointError: the folder belongs to another job, or a job runs on it.
             SinkError: the declared view is not the one that the job has written.
         """
         from panekeeper.framework.engine.job.reset import reset_to_initial_state
-        from panekeeper.framework.engine.job.startup_checks import require_no_interrupted_restore
+        from panekeeper.framework.engine.job.start import lease_of_current_epoch
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
-        files = CheckpointFiles(self._spark, qualified_path(checkpoint))
-        record = read_record(files)
+        root = CheckpointFiles(self._spark, qualified_path(checkpoint))
         name = self._pipeline.intake.name
-        if record is None or record.name != name:
-            found = "no checkpoint of Panekeeper" if record is None else f"the checkpoint of job {record.name!r}"
-            raise ForeignCheckpoint(f"{files.root} holds {found}; give the folder of job {name!r}")
-        with acquire_for_start(files, name) as (lease, held):
-            try:
-                require_no_interrupted_restore(files)
-                return reset_to_initial_state(held, record, self.tables, confirm=confirm)
-            finally:
-                lease.roll_back()
+        pointer = read_pointer(root)
+        if pointer is None or pointer.name != name:
+            found = "no checkpoint of Panekeeper" if pointer is None else f"the checkpoint of job {pointer.name!r}"
+            raise ForeignCheckpoint(f"{root.root} holds {found}; give the folder of job {name!r}")
+        with lease_of_current_epoch(root, name) as (files, lease), lease.held():
+            return reset_to_initial_state(files, self.tables, confirm=confirm, require_held=lease.require_held)

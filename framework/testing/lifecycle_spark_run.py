@@ -87,7 +87,7 @@ def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: P
             calls.extend(json.loads(row.calls))
 
     files = CheckpointFiles(spark, str(folder / "checkpoint"))
-    writer = calls_stream.writeStream.foreachBatch(keep).option("checkpointLocation", files.root)
+    writer = calls_stream.writeStream.foreachBatch(keep).option("checkpointLocation", files.place)
     with query_settings(files):
         query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

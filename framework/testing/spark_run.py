@@ -28,7 +28,7 @@ from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.framework.engine.job.job import Job
 from panekeeper.framework.engine.job.launch import JobLaunch
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
-from panekeeper.framework.engine.job.start import acquire_for_start
+from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to
 from panekeeper.framework.engine.job.startup_checks import open_checkpoint
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.testing.batching import VectorBatch
@@ -167,9 +167,10 @@ class SparkRun:
     def job(self, trigger: QueryTrigger) -> Job:
         """Start the job as `to_delta().start()` does, with the list in place of the tables."""
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
-        files = CheckpointFiles(self.spark, str(self.checkpoint))
-        with acquire_for_start(files, self.name) as (lease, files):
+        root = CheckpointFiles(self.spark, str(self.checkpoint))
+        with lease_of_current_epoch(root, self.name) as (files, lease):
             record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
+            point_to(files, record)
             journal = BatchJournal(files=files, record=record, writer=self.sink, lease=lease, declared={})
             journal.complete()
             return Job(JobLaunch.resume(files, record, pipeline, trigger_options(trigger), journal))

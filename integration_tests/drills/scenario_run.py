@@ -16,7 +16,7 @@ from integration_tests.drills import actions as do
 from integration_tests.drills.expected.history import HistoryEvent, JobDrained
 from integration_tests.drills.faults.armed import IN_OTHER_THREADS, release_commits
 from integration_tests.drills.faults.damage import SmallDisk, damage_state
-from integration_tests.drills.faults.evidence import CheckpointEvidence
+from integration_tests.drills.faults.evidence import CheckpointEvidence, epoch_of
 from integration_tests.drills.faults.volumes import MissingVolume
 from integration_tests.drills.process.cluster import cluster
 from integration_tests.drills.process.launcher import environment
@@ -184,7 +184,9 @@ class ScenarioRun:
     def _act_on_files(self, action: do.Action) -> None:
         match action:
             case do.Damage(how=how):
-                files = sum(damage_state(self.jobs / name / "checkpoint", how) for name in self.setup.job_names)
+                files = sum(
+                    damage_state(epoch_of(self.jobs / name / "checkpoint").path, how) for name in self.setup.job_names
+                )
                 self.notes.append(f"{files} state files {how}")
             case do.Maintain(files=until):
                 if until is not None:

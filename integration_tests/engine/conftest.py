@@ -12,6 +12,8 @@ import pytest
 
 from integration_tests.engine.moto_s3 import bucket
 from panekeeper import TimeInterval, agg, windowed
+from panekeeper.state.checkpoint.epochs import epoch_name, read_pointer
+from panekeeper.state.checkpoint.folder import LocalFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +41,12 @@ class Readings:
     @property
     def checkpoint(self) -> Path:
         return self.folder / "checkpoint"
+
+    @property
+    def epoch(self) -> Path:
+        """The folder of the current epoch in the checkpoint."""
+        pointer = read_pointer(LocalFolder(self.checkpoint))
+        return self.checkpoint / epoch_name(0 if pointer is None else pointer.epoch)
 
     def put(self, *rows: Reading) -> None:
         """Write one file of (sensor, time of day, value); it is read after all files before it."""
@@ -85,7 +93,7 @@ class Readings:
 
     def numbers(self, folder: str) -> list[int]:
         """Return the batch numbers in one of Spark's own logs."""
-        return sorted(int(path.name) for path in (self.checkpoint / folder).iterdir() if path.name.isdigit())
+        return sorted(int(path.name) for path in (self.epoch / folder).iterdir() if path.name.isdigit())
 
 
 def shown(rows: Iterable[Row]) -> list[tuple[Any, ...]]:

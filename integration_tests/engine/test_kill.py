@@ -69,7 +69,7 @@ def test_a_job_is_drained_from_another_process(readings: Readings, capsys: pytes
     for rows in FILES[:2]:
         readings.put(*rows)
     program = begin(readings.folder, "immediate")
-    while program.poll() is None and not (readings.checkpoint / "commits" / "1").exists():
+    while program.poll() is None and not (readings.epoch / "commits" / "1").exists():
         time.sleep(0.2)  # until it runs, however long that takes
     code = cli.main(["drain", str(readings.checkpoint), "--timeout", "300", "--json"])
 

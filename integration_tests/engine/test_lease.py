@@ -16,7 +16,7 @@ from panekeeper.framework.engine.sink.fencing import own
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import LOCK_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.layout import TABLES_FILE
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def left(readings: Readings, name: str) -> Any:
     """The content of one of our files in the checkpoint, None if it is not there."""
-    path = readings.checkpoint / "panekeeper" / name
+    path = readings.epoch / "panekeeper" / name
     return json.loads(path.read_text()) if path.exists() else None
 
 
@@ -63,7 +63,7 @@ def test_a_job_that_failed_gives_its_checkpoint_back(readings: Readings) -> None
 
 def test_a_file_is_replaced_where_that_is_wanted(readings: Readings) -> None:
     """The job's record gets a new epoch that way; both ways of looking at the folder see it."""
-    files = CheckpointFiles(readings.spark, str(readings.checkpoint))
+    files = CheckpointFiles(readings.spark, str(readings.epoch))
     files.write_json("panekeeper/one.json", {"epoch": 0})
     for epoch in (1, 2):
         files.write_json("panekeeper/one.json", {"epoch": epoch}, replace=True)
@@ -72,7 +72,7 @@ def test_a_file_is_replaced_where_that_is_wanted(readings: Readings) -> None:
 
 def test_a_file_that_is_there_is_distinguished_from_other_failures(readings: Readings) -> None:
     """Control files written at the same time by two processes must not take each other's number."""
-    files = CheckpointFiles(readings.spark, str(readings.checkpoint))
+    files = CheckpointFiles(readings.spark, str(readings.epoch))
     files.write_json("pulse/000000000001.json", {"number": 1})
     with pytest.raises(FileExistsError, match=r"pulse/000000000001\.json in .* is already there"):
         files.write_json("pulse/000000000001.json", {"number": 2})
@@ -96,18 +96,11 @@ def test_a_job_that_lost_its_lease_commits_nothing_more(readings: Readings) -> N
     assert readings.log()[-1] == ("a", "10:05", 2, 1, 0, "WATERMARK")
 
 
-def take_over(readings: Readings, *, sees_locks: bool = False) -> Lease:
-    """Take the lease from a job, as one on another host would after a minute without a heartbeat.
-
-    Args:
-        readings: the job.
-        sees_locks: whether the file system has locks for that host, too.
-    """
-    if not sees_locks:
-        LocalFolder(readings.checkpoint).remove(LOCK_FILE)
-    path = readings.checkpoint / "panekeeper" / "running.json"
+def take_over(readings: Readings) -> Lease:
+    """Take the lease from a job, as one on another host would after a minute without a heartbeat."""
+    path = readings.epoch / "panekeeper" / "running.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"host": "elsewhere", "seen": 0}))
-    return acquire(LocalFolder(readings.checkpoint), "another")
+    return acquire(LocalFolder(readings.epoch), "another")
 
 
 def test_an_idle_job_that_lost_its_lease_ends(readings: Readings) -> None:
@@ -131,7 +124,7 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
     with pytest.raises(SinkError, match=r"/view holds rows, and this checkpoint is new"):
         other.start(checkpoint=readings.folder / "other-checkpoint", trigger="available_now")
     with pytest.raises(SinkError, match=r"the log table .* lies in the folder of the checkpoint"):
-        readings.computed().to_delta(readings.checkpoint / "log").start(checkpoint=readings.checkpoint)
+        readings.computed().to_delta(readings.epoch / "log").start(checkpoint=readings.checkpoint)
 
     shutil.move(readings.checkpoint, readings.folder / "unmounted")
     with pytest.raises(
@@ -154,7 +147,7 @@ def test_of_two_jobs_on_the_same_empty_tables_one_is_refused(readings: Readings)
     other = readings.computed(name="other").to_delta(readings.folder / "log", view=readings.folder / "other-view")
     with pytest.raises(SinkError, match=r"the table .*/log belongs to another checkpoint"):
         other.start(checkpoint=readings.folder / "other-checkpoint", trigger="available_now")
-    assert not (readings.folder / "other-checkpoint" / TABLES_FILE).exists(), (
+    assert not (readings.folder / "other-checkpoint/epochs/0000" / TABLES_FILE).exists(), (
         "a savepoint of it would be of these tables"
     )
     first.stop()
@@ -168,7 +161,7 @@ def test_tables_that_another_checkpoint_has_taken_over_are_neither_written_nor_e
     """The job was restored to another folder, and this one was put back from a backup of before."""
     readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
     readings.run()
-    record = read_record(LocalFolder(readings.checkpoint))
+    record = read_record(LocalFolder(readings.epoch))
     assert record is not None
     view = readings.log("view")
     own(readings.spark, {"view": str(readings.folder / "view")}, replace(record, id="0" * 12), take=True)

@@ -158,8 +158,8 @@ def test_a_checkpoint_belongs_to_one_job(readings: Readings) -> None:
     with pytest.raises(JobFinished, match="new checkpoint folder"):
         readings.start()
 
-    (readings.checkpoint / "panekeeper" / "job.json").write_text("{")
-    (readings.checkpoint / "panekeeper" / ".job.json.crc").unlink(missing_ok=True)
+    (readings.epoch / "panekeeper" / "job.json").write_text("{")
+    (readings.epoch / "panekeeper" / ".job.json.crc").unlink(missing_ok=True)
     with pytest.raises(StateError, match="damaged"):
         readings.start()
 
@@ -180,7 +180,7 @@ def test_a_damaged_state_file_is_reported_and_nothing_is_written(readings: Readi
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2))
     readings.run()
     before = readings.log()
-    kept = {path: path.read_bytes() for path in (readings.checkpoint / "state" / "0").rglob("*.changelog")}
+    kept = {path: path.read_bytes() for path in (readings.epoch / "state" / "0").rglob("*.changelog")}
     assert kept
     for path in kept:
         path.write_bytes(b"not what it was")
@@ -214,7 +214,7 @@ def test_tables_that_cannot_take_the_results_are_refused_before_anything_runs(re
         stream.to_delta(view).start(checkpoint=readings.checkpoint)
     with pytest.raises(OutputNotWritable, match="cannot be written"):
         stream.to_delta(view / "notes.txt" / "log").start(checkpoint=readings.checkpoint)
-    assert not (readings.checkpoint / "offsets").exists()
+    assert not (readings.epoch / "offsets").exists()
 
 
 def test_a_new_checkpoint_may_not_write_into_the_tables_of_an_old_one(readings: Readings) -> None:
@@ -266,7 +266,7 @@ def test_a_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
     monkeypatch.setattr(readings, "stream", lambda: without_limit.json(str(readings.folder / "in")))
     with pytest.raises(SetupError, match=r"in /.*/in that are not read yet have .*maxFilesPerTrigger.*maxBytesPerTr"):
         readings.start()
-    assert not (readings.checkpoint / "offsets").exists()
+    assert not (readings.epoch / "offsets").exists()
     monkeypatch.setattr(backlog, "usable_memory", lambda: 600)
     readings.run()
     readings.put(("a", "10:02:10", 1))

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.engine.restart_matrix import StoppedRun
 from integration_tests.engine.restart_stories import WAYS, kinds_of, vector, with_data
-from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.testing import difference, play
@@ -62,7 +62,7 @@ def test_the_events_are_those_of_the_memory_engine(way: str, half: int, spark: S
         run = StoppedRun(kind, WAYS[way], spark, tmp_path / kind, data=with_data(kind, way))
         if WAYS[way].stop == "kill":
             run.attach()
-            checkpoint = LocalFolder(run.checkpoint)
+            checkpoint = epoch_of(run.checkpoint)
             begun, _ = last_batches(checkpoint)
             assert begun is not None
             assert checkpoint.exists(prepared_file(0, begun)) == WAYS[way].is_recorded

@@ -89,7 +89,7 @@ def test_what_another_job_writes_while_a_restore_is_interrupted_stays(readings: 
     savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", decode=False)
 
     def kill(step: str) -> None:
-        if step == "intended":
+        if step == "current":
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -15,7 +15,7 @@ from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed, TimeInterval, agg, windowed
 from panekeeper.recovery.cli.upgrade import RESCALE
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.jobs.record import current_folder
 from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.recovery.upgrade.rescale import PARTITIONS, rescale
@@ -115,14 +115,12 @@ def test_a_rescale_that_is_killed_is_completed(readings: Readings, fail_at: Call
     assert fewer["values"] >= 4  # a header for each key group
     readings.run()
 
-    killed(8, "aside")
-    with pytest.raises(SavepointRefused, match=r"interrupted; complete it first: panekeeper restore .*-before-rescale"):
+    killed(8, "current")
+    with pytest.raises(SavepointRefused, match=r"a restore of the job of .* is not complete"):
         rescale(readings.checkpoint, 8, to=readings.folder / "savepoints", spark=readings.spark)
-    name = next(path.stem for path in (readings.folder / "savepoints/savepoints").glob("*-before-rescale-1-*"))
-    restore(readings.folder / "savepoints", name, checkpoint=readings.checkpoint, spark=readings.spark)
-    assert read_checkpoint(checkpoint_at(readings.checkpoint)).settings[PARTITIONS] == "8"
     readings.put(*FILES[3])
     readings.run()
+    assert read_checkpoint(current_folder(checkpoint_at(readings.checkpoint))).settings[PARTITIONS] == "8"
 
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]

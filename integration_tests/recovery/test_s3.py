@@ -96,7 +96,7 @@ def test_a_savepoint_in_s3_is_made_listed_verified_and_restored(
     assert list(savepoints(archive)) == ["one", "two"]
     assert verify(archive, "one").files == len(before)
     restore(archive, "one", checkpoint=tmp_path / "other")
-    assert (tmp_path / "other/offsets/2").read_text() == before["offsets/2"]
+    assert (tmp_path / "other/epochs/0001/offsets/2").read_text() == before["offsets/2"]
     assert prune(archive, keep=1).removed == ("one",)
     verify(archive, "two")
 

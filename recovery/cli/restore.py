@@ -62,7 +62,7 @@ def _deleted_messages(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _format_restore(fields: dict[str, Any]) -> str:
     was, are = ("would be", "would be") if fields["dry_run"] else ("was", "are")
-    changed = f"{fields['checkpoint']} {was} {'replaced' if fields['replaces'] else 'created'}"
+    changed = f"{fields['checkpoint']} {was} {'taken back' if fields['replaces'] else 'created'}"
     size = f"{fields['files']} files, {format_bytes(fields['bytes'])}"
     lines = [f"{changed}: {size}; the job resumes after batch {fields['batch']}, epoch {fields['epoch']}"]
     if fields["forgotten"] is not None:
@@ -72,7 +72,6 @@ def _format_restore(fields: dict[str, Any]) -> str:
         f"table {role}: {table['path']} from version {table['old']} to {table['new']}"
         for role, table in fields["tables"].items()
     ]
-    lines += [f"no job starts from {folder} any more: its tables go back, too" for folder in fields["superseded"]]
     lines += [
         f"not confirmed: only the manifest names {path}, or other jobs have written to it since; the restore needs "
         f"--table {shlex.quote(path)}"

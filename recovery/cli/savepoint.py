@@ -20,7 +20,7 @@ from panekeeper.recovery.cli.arguments import (
 from panekeeper.recovery.cli.output.schema import Schema, object_schema
 from panekeeper.recovery.cli.subcommand import Subcommand
 from panekeeper.recovery.cli.text import format_bytes, progress_line
-from panekeeper.recovery.errors import SavepointError
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.manifest import Manifest
 
 
@@ -186,16 +186,34 @@ def _decoded(fields: dict[str, Any]) -> str:
 
 def _prune_arguments(parser: argparse.ArgumentParser) -> None:
     add_location_argument(parser)
-    parser.add_argument("--keep", required=True, type=int, metavar="N", help="how many savepoints of each job to keep")
+    what = "how many savepoints of each job to keep; of a checkpoint, how many former epochs (0, if not given)"
+    parser.add_argument("--keep", type=int, metavar="N", help=what)
 
 
 def _prune(options: argparse.Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.restore.prune import is_checkpoint, prune_epochs
     from panekeeper.recovery.savepoint.catalog import prune
 
-    return asdict(prune(options.location, keep=options.keep, s3=s3_options(options)))
+    s3 = s3_options(options)
+    if is_checkpoint(options.location, s3):
+        return asdict(prune_epochs(options.location, keep=options.keep or 0, s3=s3))
+    if options.keep is None:
+        raise SavepointRefused("--keep is not given; say how many savepoints of each job to keep, as --keep 3")
+    return asdict(prune(options.location, keep=options.keep, s3=s3))
+
+
+def _prune_schema() -> Schema:
+    from panekeeper.recovery.restore.prune import PrunedEpochs
+
+    return {"anyOf": [_schema_of_result("PruneResult"), object_schema(PrunedEpochs)]}
 
 
 def _format_prune(fields: dict[str, Any]) -> str:
+    if "current" in fields:
+        removed = ", ".join(map(str, fields["removed"])) or "none"
+        return (
+            f"former epochs removed: {removed}; {format_bytes(fields['bytes'])}; epoch {fields['current']} is current"
+        )
     removed = ", ".join(fields["removed"]) or "none"
     if fields["being_made"]:
         removed += "; a savepoint is being made there, so files are kept until the next prune"
@@ -245,5 +263,5 @@ PRUNE = Subcommand(
     arguments=_prune_arguments,
     run=_prune,
     format=_format_prune,
-    schema=lambda: _schema_of_result("PruneResult"),
+    schema=_prune_schema,
 )

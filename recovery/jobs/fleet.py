@@ -8,14 +8,14 @@ from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
 from panekeeper.recovery.jobs.health import Limits
 from panekeeper.recovery.jobs.job_status import JobStatus
-from panekeeper.recovery.jobs.status import damaged_status, is_restore_interrupted, status
+from panekeeper.recovery.jobs.status import damaged_status, status
 from panekeeper.recovery.storage.delta_log import LOG
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, files_at
 from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, OWN_FOLDER, RESTORING_SUFFIX, SPARK_NAMES
+from panekeeper.state.checkpoint.epochs import EPOCHS_FOLDER, POINTER_FILE, epoch_numbers
 
 DEPTH = 5
 """How many folders deep jobs are looked for, by default."""
@@ -86,7 +86,6 @@ def _checkpoints(root: Files, depth: int) -> list[_Found]:
                 found.append((folder, None))
             elif LOG not in inner and not set(inner) >= _SAVEPOINTS:
                 below += [folder.child(name) for name in inner]
-                found += [(one, None) for one in _interrupted(folder)]
         level = below
     return found
 
@@ -99,14 +98,8 @@ def _list(folder: Files) -> tuple[list[str], str | None]:
 
 
 def _is_checkpoint(folder: Files, inner: list[str]) -> bool:
-    """Return whether a folder is a checkpoint, be it damaged. The name of its own folder alone does not say so."""
-    return OWN_FOLDER in inner and (bool({CONTROL_FOLDER, *SPARK_NAMES} & set(inner)) or folder.exists(JOB_FILE))
-
-
-def _interrupted(folder: Files) -> list[Files]:
-    """Return the checkpoints in a folder that a restore was about to replace; they may not be there themselves."""
-    names = [name for name in folder.names("") if name.endswith(RESTORING_SUFFIX)]
-    return [folder.child(name.removesuffix(RESTORING_SUFFIX)) for name in names]
+    """Return whether a folder is a checkpoint, be it damaged."""
+    return EPOCHS_FOLDER in inner and (folder.exists(POINTER_FILE) or bool(epoch_numbers(folder)))
 
 
 def _row(folder: Files, problem: str | None, limits: Limits, at: int) -> JobStatus:
@@ -115,10 +108,8 @@ def _row(folder: Files, problem: str | None, limits: Limits, at: int) -> JobStat
             return status(folder, limits=limits, now=lambda: at)
         except (PanekeeperError, OSError) as error:
             problem = str(error)
-            if is_restore_interrupted(folder):
-                problem = "a restore of it was interrupted: run the same restore again, which completes it"
-            elif not folder.exists(JOB_FILE):
-                problem = f"{JOB_FILE} is missing: restore the job from a savepoint"
+            if not folder.exists(POINTER_FILE):
+                problem = f"{POINTER_FILE} is missing: restore the job from a savepoint"
         except Exception as error:  # noqa: BLE001 -- one checkpoint, which may be anyone's, must not hide the others
             problem = f"it has content that Panekeeper never writes ({type(error).__name__}: {error})"
     return damaged_status(folder.root, problem)

@@ -64,7 +64,5 @@ def holding(folder: CheckpointFolder, job: str, what: str) -> Iterator[Lease]:
         raise SavepointRefused(str(error)) from error
     except CheckpointError as error:
         raise SavepointError(f"{error}, and run the same command again") from error
-    try:
+    with lease.held():
         yield lease
-    finally:
-        lease.roll_back()

@@ -14,21 +14,21 @@ from typing import Any
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
-from panekeeper.recovery.jobs.status import job_name
+from panekeeper.recovery.jobs.status import job_folder, job_name
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
 from panekeeper.state.checkpoint.control_files import ControlCommand
+from panekeeper.state.checkpoint.epochs import CheckpointRoot
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed
 from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.spark_logs.offsets import LogFolder
 
 _POLL_SECONDS = 0.2
 
 
-def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> LogFolder:
+def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointRoot:
     """Return the folder that a path or URL names.
 
     Args:
@@ -45,7 +45,7 @@ def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> LogFolder
 
 
 def drain(
-    folder: LogFolder,
+    root: CheckpointRoot,
     *,
     timeout: Duration = 300.0,
     now: Callable[[], int] = now_us,
@@ -54,7 +54,7 @@ def drain(
     """Drain the job that runs on a checkpoint, and return once it has ended and no batch is uncommitted.
 
     Args:
-        folder: the checkpoint.
+        root: the checkpoint.
         timeout: how long to wait for it: `"5 minutes"`, a `timedelta`, or seconds.
         now: returns the time, us since the epoch.
         sleep: called with a number of seconds to wait.
@@ -69,6 +69,7 @@ def drain(
         DrainTimeout: it has not drained in time.
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
     """
+    folder = job_folder(root)
     job_name(folder)
     began = now()
     owner = read_owner(folder)

@@ -8,31 +8,26 @@ not started.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 from panekeeper.framework.declarations.errors import CheckpointError, ForeignCheckpoint
-from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.health import Limits, with_health
 from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
-from panekeeper.recovery.storage.local_files import LocalFiles
-from panekeeper.recovery.storage.s3_files import S3Files
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
+from panekeeper.state.checkpoint.epochs import CheckpointRoot, Root, current_epoch, read_begin
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed
 from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
-from panekeeper.state.checkpoint.layout import JOB_FILE, RESET_FILE, RESTORING_SUFFIX
+from panekeeper.state.checkpoint.layout import JOB_FILE
 from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
-from panekeeper.state.checkpoint.restore_markers import superseded_by
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.spark_logs.offsets import LogFolder
 
 
-def status(folder: LogFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
+def status(root: CheckpointRoot, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
     """Return the status of the job of a checkpoint.
 
     Args:
-        folder: the checkpoint.
+        root: the checkpoint.
         limits: beyond what a running job is behind; none if not given.
         now: returns the time, us since the epoch.
 
@@ -40,6 +35,7 @@ def status(folder: LogFolder, *, limits: Limits | None = None, now: Callable[[],
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
         CheckpointError: the job record or the lease is damaged.
     """
+    folder = job_folder(root)
     name = job_name(folder)
     at = now()
     owner = read_owner(folder)
@@ -96,13 +92,20 @@ def job_name(folder: CheckpointFolder) -> str:
     return name
 
 
-def is_restore_interrupted(folder: CheckpointFolder) -> bool:
-    """Return whether a restore of a checkpoint was begun and is not complete; False where only Spark reaches it."""
-    if not isinstance(folder, LocalFiles | S3Files):
-        return False
-    with suppress(SavepointRefused):  # a whole bucket has nothing beside it
-        return folder.parent().exists(folder.name + RESTORING_SUFFIX)
-    return False
+def job_folder(root: Root) -> Root:
+    """Return the folder of the current epoch of a checkpoint.
+
+    Raises:
+        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
+        CheckpointError: it has an older layout.
+        CorruptState: which epoch is current cannot be read, or that epoch is gone.
+    """
+    folder = current_epoch(root)
+    if folder is None:
+        raise ForeignCheckpoint(
+            f"{root.root} holds no checkpoint of Panekeeper; give the folder that start(checkpoint=...) got"
+        )
+    return folder
 
 
 def _state(owner: LeaseOwner | None, end: Mapping[str, Any], *, running: bool, flushed: bool) -> str:
@@ -152,15 +155,8 @@ def _not_resumable_reason(
     """Return why a start would not resume from the last batch; None if it would."""
     if flushed:
         return "it was flushed: its windows are closed for good"
-    if is_restore_interrupted(folder):
-        return "a restore of it was interrupted: run the same restore again, which completes it"
-    successor = superseded_by(folder)
-    if successor is not None:
-        return f"it was restored to {successor}: start the job there, and remove this folder"
-    if folder.exists(RESET_FILE):
-        return (
-            "a reset of it to the initial state was begun: the next start completes it, and begins from the beginning"
-        )
+    if (begin := read_begin(folder)) is not None and begin.kind == "reset" and not begin.is_done:
+        return "a reset of it to the initial state is not complete: the next start completes it, and begins from there"
     begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
     if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"

@@ -10,11 +10,13 @@ import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
-from panekeeper.recovery.restore.last_commit import record_last_commit, take_tables
+from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.restore.last_commit import record_last_commit
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
@@ -22,8 +24,10 @@ from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.epochs import Begin, Pointer, create_pointer, make_epoch, write_begin
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.layout import JOB_FILE, METADATA_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.run_record import last_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -82,57 +86,43 @@ def clone(
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
     tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
-    checkpoint, incoming = top.child("checkpoint"), top.child("checkpoint.incoming")
-    _require_none(checkpoint)
-    write_checkpoint(archive, manifest, into=incoming, checkpoint_path=checkpoint.root, progress=progress)
-    _require_none(checkpoint)
-    record = _give_identity(incoming, tables)
-    _take_copies(incoming, record, tables, s3=s3, spark=spark)
-    _require_own(incoming, checkpoint, record)
-    incoming.move_to(checkpoint, partial(_require_own, incoming, checkpoint, record))
-    return Clone(name=name, checkpoint=checkpoint.root, tables=tables)
-
-
-def _require_none(checkpoint: Files) -> None:
-    if checkpoint.exists():
-        raise _made_by_another(checkpoint.parent())
-
-
-def _require_own(incoming: Files, checkpoint: Files, record: JobRecord) -> None:
-    """Refuse to go on if another clone was made here meanwhile, as after this process was paused."""
-    for folder in (incoming, checkpoint):
-        found = read_record(folder)
-        if found is not None and found.id != record.id:
-            raise _made_by_another(checkpoint.parent())
-
-
-def _made_by_another(top: Files) -> SavepointRefused:
-    return SavepointRefused(
-        f"another process has made a clone in {top.root} while this one did; nothing more of it is changed. Look which "
-        "one is there, and clone into another folder"
+    root = top.child("checkpoint")
+    epoch = manifest.epoch + 1
+    begin = Begin(
+        kind="clone",
+        savepoint=name,
+        location=archive.location,
+        made_at=manifest.made_at.isoformat(),
+        tables=tables,
     )
+    folder = make_epoch(root, epoch, begin)
+    write_checkpoint(archive, manifest, into=folder, progress=progress)
+    record = _give_identity(folder, tables, epoch)
+    write_begin(folder, replace(begin, batch=last_batches(folder)[1]))
+    with holding(folder, record.name, "the clone of job") as lease:
+        create_pointer(root, Pointer(name=record.name, id=record.id, epoch=record.epoch))
+        session = cache(lambda: _session(tables, spark, s3))
+        roll_forward(folder, record, session, lease.require_held)  # a copy may have the owner of the original
+    return Clone(name=name, checkpoint=root.root, tables=tables)
 
 
-def _take_copies(
-    incoming: Files, record: JobRecord, tables: Mapping[str, str], *, s3: S3Options | None, spark: SparkSession | None
-) -> None:
-    """Let the copies belong to the clone: a copy may have the owner of the original."""
-    if tables:
-        from panekeeper.recovery.storage.delta_tables import session_for
+def _session(tables: Mapping[str, str], spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
+    from panekeeper.recovery.storage.delta_tables import session_for
 
-        take_tables(session_for(tables.values(), spark, s3), tables, incoming, record)
+    return session_for(tables.values(), spark, s3)
 
 
-def _give_identity(checkpoint: Files, tables: Mapping[str, str]) -> JobRecord:
+def _give_identity(folder: Files, tables: Mapping[str, str], epoch: int) -> JobRecord:
     """Make it another job: with its own transaction ids, tables and query id (Spark runs one of an id)."""
-    record = read_record(checkpoint)
+    record = read_record(folder)
     if record is None:
         raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
-    own = replace(record, id=uuid.uuid4().hex[:12], epoch=record.epoch + 1, former={})
+    own = replace(record, id=uuid.uuid4().hex[:12], epoch=epoch, former={})
     paths = {role: tables.get(role) for role in _FOLDERS}
-    for name, content in ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), ("metadata", {"id": str(uuid.uuid4())})):
-        checkpoint.put_bytes(name, json.dumps(content).encode())
-    record_last_commit(checkpoint, own)
+    contents = ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), (METADATA_FILE, {"id": str(uuid.uuid4())}))
+    for name, content in contents:
+        folder.put_bytes(name, json.dumps(content).encode())
+    record_last_commit(folder, own)
     return own
 
 

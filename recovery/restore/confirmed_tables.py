@@ -1,9 +1,8 @@
 """Step 1 of a restore: which tables may it take back? A manifest alone does not decide that: anyone can write one.
 
-A table may go back if the checkpoint that is replaced names it as its own, if the restore that was interrupted there
-was permitted to, or if the caller names it. Several jobs may share a quarantine or downtime table: where others have
-written to it since the savepoint, and the job itself, too, the caller must name it, as their rows would be gone. Where
-others alone have, there is nothing to take back: the table stays as it is.
+A table may go back if the checkpoint names it as its own, or if the caller names it. Several jobs may share a
+quarantine or downtime table: where others have written to it since the savepoint, and the job itself, too, the caller
+must name it, as their rows would be gone. Where others alone have, there is nothing to take back: it stays as it is.
 """
 
 from __future__ import annotations
@@ -14,22 +13,16 @@ from contextlib import suppress
 
 from panekeeper.framework.engine.sink.fencing import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.restore.intent import RestoreIntent
-from panekeeper.recovery.restore.interrupted import read_record_or_none
+from panekeeper.recovery.restore.target import Target
 from panekeeper.recovery.savepoint.manifest import Manifest
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.storage.delta_log import has_version, jobs_since
-from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, files_at, place_of
 from panekeeper.recovery.storage.s3_options import S3Options
-from panekeeper.state.checkpoint.job_record import read_tables
-from panekeeper.state.errors import StateError
 
 
 def unconfirmed_tables(
     manifest: Manifest,
-    paths: RestorePaths,
-    interrupted: RestoreIntent | None,
+    target: Target,
     tables: Collection[Location],
     s3: S3Options | None,
 ) -> tuple[str, ...]:
@@ -37,15 +30,13 @@ def unconfirmed_tables(
 
     Args:
         manifest: the savepoint.
-        paths: of the checkpoint that is replaced.
-        interrupted: the intent of an interrupted restore of that checkpoint, None if there is none.
+        target: the checkpoint that it is restored to.
         tables: paths that the caller names.
         s3: how S3 is reached.
     """
-    known = [*own_tables(paths.checkpoint).values(), *(interrupted.tables if interrupted else ())]
     named = {place_of(str(path), s3) for path in tables}
-    places = {place_of(path, s3) for path in known} | named
-    shared = {} if _are_back(manifest, interrupted) else other_jobs(manifest, paths, s3)
+    places = {place_of(path, s3) for path in target.tables.values()} | named
+    shared = other_jobs(manifest, target, s3)
     return tuple(
         table.path
         for table in manifest.tables.values()
@@ -53,25 +44,18 @@ def unconfirmed_tables(
     )
 
 
-def _are_back(manifest: Manifest, interrupted: RestoreIntent | None) -> bool:
-    """Return whether the tables went back before the restore was interrupted: nothing more is done to them."""
-    if interrupted is None or not interrupted.has_done("tables"):
-        return False
-    return (interrupted.name, interrupted.made_at) == (manifest.name, manifest.made_at.isoformat())
-
-
-def other_jobs(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> dict[str, list[str]]:
+def other_jobs(manifest: Manifest, target: Target, s3: S3Options | None) -> dict[str, list[str]]:
     """Return path -> names of other jobs, of the tables of a savepoint whose rows of theirs a restore would change.
 
     Args:
         manifest: the savepoint.
-        paths: of the checkpoint that is replaced.
+        target: the checkpoint that it is restored to.
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
     changes = {path: since for path, since in _changes(manifest, s3).items() if not _by_others(since, manifest)}
     if not any(changes.values()):
         return {}  # the logs of the other tables have a commit for each batch
-    record = read_record_or_none(paths.checkpoint)
+    record = target.record
     own = {"", manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
     others = {path: {name for id_, name in since.items() if id_ not in own} for path, since in changes.items()}
     return {path: sorted(names) for path, names in others.items() if names}
@@ -85,6 +69,19 @@ def unchanged_tables(manifest: Manifest, s3: S3Options | None) -> frozenset[str]
         s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
     return frozenset(path for path, since in _changes(manifest, s3).items() if _by_others(since, manifest))
+
+
+def versions_to_take_back(manifest: Manifest, s3: S3Options | None) -> dict[str, int]:
+    """Return role -> version of the tables that go back; not of one that jobs may share and this job has not changed.
+
+    What other jobs write there while the restore is interrupted stays.
+
+    Args:
+        manifest: the savepoint.
+        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+    """
+    kept = {path for path, since in _changes(manifest, s3).items() if not {"", manifest.job} & {*since.values()}}
+    return {role: table.version for role, table in manifest.tables.items() if table.path not in kept}
 
 
 def _by_others(since: Mapping[str, str], manifest: Manifest) -> bool:
@@ -118,19 +115,10 @@ def _ids_of_restores(manifest: Manifest, s3: S3Options | None) -> set[str]:
     return found
 
 
-def own_tables(checkpoint: Files) -> dict[str, str]:
-    """Return role -> path of the tables that a checkpoint names as its own; none if that file is gone or damaged."""
-    try:
-        return read_tables(checkpoint)
-    except (StateError, OSError):
-        return {}
-
-
 def require_confirmed(
     manifest: Manifest,
     location: str,
-    paths: RestorePaths,
-    interrupted: RestoreIntent | None,
+    target: Target,
     checkpoint: Location | None,
     missing: Collection[str],
     s3: S3Options | None = None,
@@ -140,8 +128,7 @@ def require_confirmed(
     Args:
         manifest: the savepoint.
         location: where it is.
-        paths: of the checkpoint that is replaced.
-        interrupted: the intent of an interrupted restore of that checkpoint, None if there is none.
+        target: the checkpoint that it is restored to.
         checkpoint: the folder that the caller named, None if none.
         missing: paths of tables, as from `unconfirmed_tables`.
         s3: how S3 is reached.
@@ -149,12 +136,12 @@ def require_confirmed(
     Raises:
         SavepointRefused: tables are missing, or the folder is not there and was not named.
     """
-    root = paths.checkpoint.root
-    is_there = interrupted is not None or bool(paths.checkpoint.sizes())
+    root = target.root.root
+    is_there = target.current is not None
     unnamed = checkpoint is None and not is_there
     if not missing and not unnamed:
         return
-    shared = {path: jobs for path, jobs in other_jobs(manifest, paths, s3).items() if path in missing}
+    shared = {path: jobs for path, jobs in other_jobs(manifest, target, s3).items() if path in missing}
     named = [table.path for table in manifest.tables.values() if table.path not in shared] if missing else []
     if shared and {*missing} <= {*shared}:
         raise SavepointRefused(_shared(manifest, location, root, named, shared))

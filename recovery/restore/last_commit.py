@@ -7,18 +7,11 @@ transactions of the new epoch, too: should the record be lost as well, a start i
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
 from panekeeper.recovery.storage.files import Files
 from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.prepared import PreparedBatch
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 def record_last_commit(copy: Files, record: JobRecord) -> None:
@@ -39,21 +32,3 @@ def record_last_commit(copy: Files, record: JobRecord) -> None:
         is_flush=is_flushed(copy),
     )
     copy.put_bytes(prepared_file(record.epoch, last), batch.to_bytes())
-
-
-def take_tables(session: SparkSession, tables: Mapping[str, str], copy: Files, record: JobRecord) -> None:
-    """Let tables that have gone back, or were copied, be those of the new epoch, with the last batch of the checkpoint.
-
-    By this a start knows that the commits before were not lost. May be repeated.
-
-    Args:
-        session: reaches the tables.
-        tables: role -> path.
-        copy: the checkpoint that is about to be restored or cloned.
-        record: of the job, in its new epoch.
-    """
-    from panekeeper.framework.engine.sink.fencing import fence, own
-
-    fence(session, tables, (), joined=record, batch=last_batches(copy)[1])
-    own(session, tables, record, take=True)
-    os.sync()

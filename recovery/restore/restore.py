@@ -1,64 +1,65 @@
 """Takes a job back to a savepoint: its state, its position in the sources and its tables, together.
 
-    1  Check everything before anything is changed: the job is stopped, the folder is that job's and can be replaced,
-       each table is that job's (`confirmed_tables.py`) and still has its version (`preview.py`; `interrupted.py`, if a
-       restore was interrupted).
-    2  Write the copy below `<checkpoint>.incoming`, each file checked, its record with a new epoch (`incoming.py`).
-    3  Write the intent, `<checkpoint>.restoring.json` (`intent.py`), while the lease of the checkpoint is held. From
-       here on no job starts from it until the restore is complete. If the copy goes to another folder than the
-       savepoint was made of, no job starts from that one any more (`superseded.py`).
-    4  Let each table refuse commits of all epochs until now, then take it to its version by a RESTORE
-       (`recovery/storage/delta_tables.py`).
-    5  Rename the old checkpoint to `<checkpoint>.replaced-<epoch>`.
-    6  Rename the copy to the checkpoint.
-    7  Remove the old checkpoint, then the intent.
+    1  Check everything before anything is changed: the job is stopped, the folder is that job's (`target.py`), each
+       table is that job's (`confirmed_tables.py`) and still has its version (`preview.py`).
+    2  Hold the lease of the current epoch: no job starts meanwhile, and no other restore runs.
+    3  Write the copy, each file checked, into the folder of a new epoch, with what is to be done with the tables
+       (`new_epoch.py`).
+    4  Let that epoch be current: one step. Before it, nothing has changed but that a folder is there which nobody
+       reads. From it on, no job starts before the tables are back, too.
+    5  Let each table refuse commits of all earlier epochs, take it to its version, and own it
+       (`framework/engine/job/roll_forward.py`). After a kill the same call does the rest, or the next start.
 
-From step 1 to the end this is the only restore of the checkpoint (`exclusive.py`).
-
-A kill before step 3 leaves nothing but an unfinished `.incoming`. After it, the same call continues at the step that
-was not done; if its savepoint is lost by then, a restore of another one takes its place. On a local disk steps 5 and 6
-are one rename each. On S3 each copies many objects and removes the originals, and after a kill a folder may have a part
-of them: that is why the intent records the last step that was done.
+The folder of the epoch before stays as it was, until `panekeeper prune` removes it. A process that was paused there
+writes into a folder that nobody reads any more.
 
 A restored Delta table still has the transaction ids of the commits that were discarded, and Delta would silently skip
-the batches that are run again. That is why the epoch, which is part of these ids, goes up.
+the batches that are run again. That is why the epoch, which is part of these ids, is a new one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused, TableVersionLost
-from panekeeper.recovery.jobs.lease import require_stopped
-from panekeeper.recovery.restore.confirmed_tables import require_confirmed, unchanged_tables, unconfirmed_tables
-from panekeeper.recovery.restore.exclusive import RequireLease, begin, only_restore, require_no_paused_process
-from panekeeper.recovery.restore.former_epochs import epochs_to_fence
-from panekeeper.recovery.restore.incoming import Transform, move_copy, require_free_for_copy, write_incoming
-from panekeeper.recovery.restore.intent import RestoreIntent, read_intent, remove_intent, write_intent
-from panekeeper.recovery.restore.interrupted import completes_interrupted, find_savepoint, with_steps_done
-from panekeeper.recovery.restore.last_commit import take_tables
-from panekeeper.recovery.restore.preview import RestorePreview, has_table_versions, preview_restore
-from panekeeper.recovery.restore.superseded import checkpoints_with_same_tables, successors
-from panekeeper.recovery.savepoint.checkpoint_reader import COPIED
+from panekeeper.framework.engine.job.roll_forward import roll_forward
+from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.lease import holding, require_stopped
+from panekeeper.recovery.restore.confirmed_tables import (
+    require_confirmed,
+    unconfirmed_tables,
+    versions_to_take_back,
+)
+from panekeeper.recovery.restore.new_epoch import Transform, write_epoch
+from panekeeper.recovery.restore.preview import RestorePreview, preview_restore
+from panekeeper.recovery.restore.target import Target, target_at
+from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.savepoint.overlap import require_no_overlap
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
+from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3_options import S3Options
-from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE
+from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
+from panekeeper.state.checkpoint.epochs import Begin, Pointer, switch
+from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
+from panekeeper.state.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+STEPS = ("copied", "current", *TABLE_STEPS)
+"""The names of the steps from 3 on."""
+
 OnStep = Callable[[str], None]
-"""Called with the name of a step, of `panekeeper.recovery.restore.intent.STEPS`, when it is done."""
+"""Called with the name of a step, of `STEPS`, when it is done."""
+
+_WHAT = "the restore of job"
 
 
 def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
@@ -88,193 +89,144 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         spark: the session that restores the tables; a new one if not given.
         progress: called after each file.
         on_step: called after each step; a drill raises in it.
-        transform: changes the copy before it replaces the checkpoint.
+        transform: changes the copy before it becomes current.
         if_unchanged: refuse if a job has committed a batch on the checkpoint since the savepoint.
 
     Returns:
         What was changed, or would be.
 
     Raises:
-        SavepointRefused: the job is running; the folder is another job's, a mount point, or holds the savepoints; or
-            a restore of another savepoint was interrupted; or only the manifest names a table, or the folder of a
-            checkpoint that is gone, and the caller does not (the message has the command).
+        SavepointRefused: the job is running; the folder is another job's, or holds the savepoints; or only the manifest
+            names a table, or the folder of a checkpoint that is gone, and the caller does not (the message has the
+            command).
         UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
         NoSuchSavepoint: there is none of this name.
         TableVersionLost: a table no longer holds the version of the savepoint. Nothing was changed.
         DamagedSavepoint: the savepoint is damaged. Nothing was changed.
     """
     archive = open_archive(location, s3)
-    manifest = find_savepoint(archive, name, checkpoint, s3)
-    paths = RestorePaths(checkpoint=checkpoint_at(checkpoint or manifest.checkpoint, s3))
-    _require_can_restore(archive, paths, manifest, s3)
-    with nullcontext() if dry_run else only_restore(paths, manifest.job) as lease:
-        intent = read_intent(paths)
-        unconfirmed = unconfirmed_tables(manifest, paths, intent, tables, s3)
+    manifest = show_trusted(archive, name)
+    root = checkpoint_at(checkpoint or manifest.checkpoint, s3)
+    require_no_overlap(archive, root, s3)
+    target = target_at(root, manifest.job)
+    _require_stopped(target, manifest, s3)
+    with ExitStack() as held:
+        if not dry_run and target.current is not None:
+            lease = held.enter_context(holding(target.current, manifest.job, _WHAT))  # 2
+            require_held = lease.require_held
+            _require_unchanged_pointer(target)
+        else:
+            require_held = _nothing_to_hold
+        pending = target.pending()
+        completes = pending is not None and _is_of(pending, archive, manifest)
+        are_back = completes and pending is not None and "taken back" in pending.done
+        unconfirmed = () if are_back else unconfirmed_tables(manifest, target, tables, s3)
         if not dry_run:
-            require_confirmed(manifest, archive.location, paths, intent, checkpoint, unconfirmed, s3)
-        has_tables = partial(has_table_versions, s3=s3, spark=spark)
-        completes = intent and completes_interrupted(paths, intent, archive, manifest, s3, has_tables)
-        intent, abandoned = (with_steps_done(paths, intent), None) if intent and completes else (None, intent)
-        preview = _preview(paths, manifest, intent, abandoned, s3, spark)  # 1
-        preview = replace(preview, unconfirmed=unconfirmed, superseded=_superseded(manifest, paths, s3))
-        if lease is None:
+            require_confirmed(manifest, archive.location, target, checkpoint, unconfirmed, s3)
+        preview = preview_restore(manifest, target, s3=s3, spark=spark, tables_are_back=completes)  # 1
+        preview = replace(preview, unconfirmed=unconfirmed)
+        if dry_run:
             return preview
-        held = lease.require_held
         with _advise_on_failure():
-            if intent is None:
-                how: dict[str, Any] = {"epoch": preview.epoch, "progress": progress, "transform": transform, "s3": s3}
-                intent = write_incoming(archive, manifest, paths, require_lease=held, **how)  # 2
-                on_step("copied")
-                intent = replace(intent, superseded=abandoned.epochs if abandoned else ())
-            intent = begin(paths, manifest, intent, s3, held, on_step, if_unchanged=if_unchanged)  # 3
-            _complete(paths, intent, partial(_restore_tables, paths, intent, manifest, s3, spark, held), held, on_step)
+            if completes:
+                assert target.current is not None, "something of it is pending"
+                record = read_record(target.current)
+                assert record is not None, "it was current, so it was whole"
+                _roll_forward(target.current, record, manifest, s3, spark, require_held, on_step)
+                return preview
+            copy, record = write_epoch(
+                archive,
+                manifest,
+                target,
+                epoch=preview.epoch,
+                versions=versions_to_take_back(manifest, s3),
+                progress=progress,
+                transform=transform,
+                s3=s3,
+            )  # 3
+            on_step("copied")
+            with holding(copy, manifest.job, _WHAT) as lease:  # before a start can see it
+                if if_unchanged:
+                    _require_same_batch(target, manifest)
+                require_held()
+                _switch(target, record)  # 4
+                on_step("current")
+                _roll_forward(copy, record, manifest, s3, spark, lease.require_held, on_step)  # 5
     return preview
 
 
-def _require_can_restore(archive: Archive, paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
-    require_no_overlap(archive, paths.checkpoint, s3)
-    require_replaceable(paths)
-    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
-    for folder in (paths.checkpoint, *others):
-        require_stopped(folder)
-    _require_no_interrupted(paths, manifest, s3)
-    require_no_paused_process(paths, manifest)
+def _nothing_to_hold() -> None:
+    """There is no epoch that a job could start from."""
 
 
-def _require_no_interrupted(paths: RestorePaths, manifest: Manifest, s3: S3Options | None) -> None:
-    """Refuse while the tables go back with another checkpoint: completed later, that restore would not take them back.
-
-    Its folder may be away already, or not be there yet, so it is looked for by its name.
-    """
-    for other in successors(manifest, paths.checkpoint, s3):
-        if intent := read_intent(RestorePaths(checkpoint=other)):
-            raise SavepointRefused(
-                f"a restore of savepoint {intent.name!r} to {other.root} was interrupted, and the tables go back "
-                f"with that checkpoint. Complete it first: panekeeper restore {intent.location} {intent.name} "
-                f"--checkpoint {other.root}; then restore to another folder"
-            )
-
-
-def _superseded(manifest: Manifest, paths: RestorePaths, s3: S3Options | None) -> tuple[str, ...]:
-    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3) if manifest.tables else []
-    return tuple(folder.root for folder in others)
+def _require_stopped(target: Target, manifest: Manifest, s3: S3Options | None) -> None:
+    """Refuse while a job runs here, or where the savepoint was made: its tables would go back below it."""
+    if target.current is not None:
+        require_stopped(target.current)
+    made_at = checkpoint_at(manifest.checkpoint, s3)
+    if made_at.root == target.root.root:
+        return
+    try:
+        origin = target_at(made_at, manifest.job)
+    except (SavepointRefused, ArchiveError, OSError):
+        return  # it is gone, or somebody else's by now
+    if origin.current is not None:
+        require_stopped(origin.current)
 
 
-def require_replaceable(paths: RestorePaths) -> None:
-    """Refuse a checkpoint that cannot be renamed; checked before the tables are restored.
-
-    Raises:
-        SavepointRefused: it is a mount point, or other files are in its folder.
-    """
-    others = sorted({*paths.checkpoint.names("")} - {*COPIED}) if paths.checkpoint.exists(JOB_FILE) else []
-    if others:
+def _require_unchanged_pointer(target: Target) -> None:
+    """Refuse if a restore or reset has come to its end between the look at the folder and the lease."""
+    if not target.is_unchanged():
         raise SavepointRefused(
-            f"{paths.checkpoint.root} holds more than the checkpoint ({', '.join(others)}), which would be removed "
-            "with it; move it to another place, and run the same command again"
-        )
-    if paths.folder.is_mount_point():
-        root = paths.checkpoint.root
-        raise SavepointRefused(
-            f"{root} is a mount point and cannot be replaced by another folder; keep the checkpoint in a folder below "
-            f"it: restore with --checkpoint {root}/checkpoint, and start the job there"
+            f"{target.root.root} was restored or reset just now. Nothing was changed; run the same restore again if "
+            "it is still needed"
         )
 
 
-def _preview(
-    paths: RestorePaths,
+def _is_of(pending: Begin, archive: Archive, manifest: Manifest) -> bool:
+    """Return whether what is left to do in the current epoch is that of the restore of this savepoint."""
+    begun = (pending.kind, pending.location, pending.savepoint, pending.made_at)
+    return begun == ("restore", archive.location, manifest.name, manifest.made_at.isoformat())
+
+
+def _require_same_batch(target: Target, manifest: Manifest) -> None:
+    committed = -1 if target.current is None else max(batch_numbers(target.current, COMMITS_FOLDER), default=-1)
+    if committed != manifest.batch:
+        raise SavepointRefused(
+            f"a job has run on {target.root.root} since savepoint {manifest.name!r} of it was made: it has "
+            f"committed batch {committed}, after {manifest.batch}, and would lose what it has done. Nothing was "
+            "changed; let no job start there meanwhile, and run the same command again"
+        )
+
+
+def _switch(target: Target, record: JobRecord) -> None:
+    try:
+        switch(target.root, target.content, Pointer(name=record.name, id=record.id, epoch=record.epoch))
+    except CheckpointError as error:
+        raise SavepointRefused(str(error)) from error
+
+
+def _roll_forward(
+    folder: Files,
+    record: JobRecord,
     manifest: Manifest,
-    intent: RestoreIntent | None,
-    abandoned: RestoreIntent | None,
     s3: S3Options | None,
     spark: SparkSession | None,
-) -> RestorePreview:
-    """Do step 1; `intent` is that of an interrupted restore that this one completes."""
-    if intent is None and abandoned is None:
-        require_free_for_copy(paths, manifest)
-    epoch = _next_epoch(intent, abandoned, manifest)
-    try:
-        return preview_restore(manifest, paths.checkpoint, epoch=epoch, interrupted=intent, s3=s3, spark=spark)
-    except TableVersionLost as error:
-        if intent is None:
-            raise
-        raise TableVersionLost(
-            f"{error} The restore that was interrupted cannot be completed; restore another savepoint of the job, "
-            f"which takes its place: panekeeper restore LOCATION NAME --checkpoint {paths.checkpoint.root}"
-        ) from error
-
-
-def _next_epoch(intent: RestoreIntent | None, abandoned: RestoreIntent | None, manifest: Manifest) -> int | None:
-    """Return the new epoch if a restore was interrupted; None: it follows that of the checkpoint.
-
-    The epoch of an abandoned restore is not used again: that restore may have got as far as its last step.
-    """
-    if intent is not None:
-        return intent.epoch
-    return None if abandoned is None else max(manifest.epoch, *abandoned.epochs) + 1
-
-
-def _complete(
-    paths: RestorePaths,
-    intent: RestoreIntent,
-    restore_tables: Callable[[], None],
-    require_lease: RequireLease,
+    require_held: Callable[[], None],
     on_step: OnStep,
 ) -> None:
-    """Do steps 4 to 7. A call that was killed may have done one without recording it: each can be done twice."""
-
-    def record(step: str) -> RestoreIntent:
-        done = replace(intent, done=step)
-        require_lease()
-        write_intent(paths, done)
-        on_step(step)
-        return done
-
-    if not intent.has_done("tables"):
-        restore_tables()  # 4
-        intent = record("tables")
-    if not intent.has_done("aside"):
-        if intent.replaces:
-            require_lease()
-            paths.folder.move_to(paths.replaced(intent.epoch), require_lease)  # 5
-        intent = record("aside")
-    if not intent.has_done("in place"):
-        move_copy(paths, intent, require_lease)  # 6
-        intent = record("in place")
-    for folder in (*map(paths.replaced, intent.epochs), paths.incoming):
-        require_lease()
-        folder.clear()  # 7
-    on_step("removed")
-    require_lease()
-    remove_intent(paths)
-
-
-def _restore_tables(
-    paths: RestorePaths,
-    intent: RestoreIntent,
-    manifest: Manifest,
-    s3: S3Options | None,
-    spark: SparkSession | None,
-    require_lease: RequireLease,
-) -> None:
-    """Do step 4. The metrics are last, as in a batch: their row says that the other tables are complete."""
-    if not manifest.tables:
-        return
-    from panekeeper.framework.engine.sink.fencing import fence
+    """Do step 5. The library takes tables back where it can: Spark takes seconds for each."""
     from panekeeper.recovery.storage.delta_tables import restore_table, session_for
 
-    session = session_for((table.path for table in manifest.tables.values()), spark, s3)
-    others = checkpoints_with_same_tables(manifest, paths.checkpoint, s3)
-    tables = {role: table.path for role, table in manifest.tables.items()}
-    record = read_record(paths.copy(intent.copy))
-    assert record is not None  # the copy of a savepoint has one
-    require_lease()
-    fence(session, tables, epochs_to_fence(record, paths.checkpoint, manifest, others, s3))
-    unchanged = unchanged_tables(manifest, s3)
-    go_back = (role for role, path in tables.items() if path not in unchanged)
-    for role in sorted(go_back, key=lambda role: role == "metrics"):
-        restore_table(session, manifest.tables[role], s3, before_commit=require_lease)
-    require_lease()
-    take_tables(session, tables, paths.copy(intent.copy), record)
+    paths = [table.path for table in manifest.tables.values()]
+    by_path = {table.path: table for table in manifest.tables.values()}
+
+    def take_back(path: str, _: int) -> None:
+        restore_table(session_for(paths, spark, s3), by_path[path], s3, before_commit=require_held)
+
+    roll_forward(
+        folder, record, lambda: session_for(paths, spark, s3), require_held, restore_table=take_back, on_step=on_step
+    )
 
 
 @contextmanager

@@ -12,6 +12,5 @@ checkpoint_copy.py    Writes a savepoint as a checkpoint, each file checked.
 catalog.py            The savepoints of a location: list, show, verify, prune.
 activity.py           Which savepoints and prunes are in progress in a location?
 retention.py          Do the tables keep old versions long enough?
-restore_paths.py      The names beside a checkpoint that a restore uses.
 overlap.py            Refuses a location within a checkpoint, and a checkpoint within a location.
 """

@@ -19,10 +19,8 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, 
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
 from panekeeper.state.checkpoint.layout import (
     FLUSHED_FILE,
-    RESET_FILE,
     RUNNING_FILE,
     SAVEPOINT_FILE,
-    SUPERSEDED_FILE,
     control_file_number,
 )
 from panekeeper.state.control_log import control_files_read, control_files_within
@@ -36,9 +34,9 @@ from panekeeper.state.spark_logs.offsets import (
 )
 
 COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
-NOT_COPIED = (RUNNING_FILE, RESET_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE)
+NOT_COPIED = (RUNNING_FILE, SAVEPOINT_FILE)
 """Of the folder, not of the job's state."""
-FOLDERS_NOT_COPIED = (f"{layout.CLAIMS_FOLDER}/", f"{layout.UNACCOUNTED_FOLDER}/", f"{layout.PREPARED_FOLDER}/")
+FOLDERS_NOT_COPIED = (f"{layout.CLAIMS_FOLDER}/", f"{layout.PREPARED_FOLDER}/")
 """The same. What is recorded of a batch is for the tables that this folder has written to."""
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
@@ -104,8 +102,7 @@ def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSna
         batch: a committed batch, as of which it is read while the job runs; the last one if not given.
 
     Raises:
-        SavepointRefused: a reset of the job was not completed, the checkpoint is superseded by another one, or its
-            record was written by a process that was paused.
+        SavepointRefused: what began the epoch is not complete, or its record was written by a process that was paused.
         SavepointError: there is no checkpoint of Panekeeper, or no batch was committed yet.
         StateError: the job record is damaged or of another version, or Spark's logs of the batch are damaged.
     """

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.batch_versions import versions_after_batch
-from panekeeper.recovery.jobs.record import require_current_record, require_record
+from panekeeper.recovery.jobs.record import current_folder, require_current_record, require_still_current
 from panekeeper.recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
@@ -35,7 +35,6 @@ from panekeeper.recovery.savepoint.manifest import Manifest, checked_name, manif
 from panekeeper.recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
 from panekeeper.recovery.savepoint.overlap import require_no_overlap
 from panekeeper.recovery.savepoint.request import request_savepoint_batch
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.savepoint.signature import manifest_key
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import (
@@ -129,8 +128,10 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     """
     checked_name(name)
     archive = open_archive(to, s3)
-    folder, key = checkpoint_at(checkpoint, s3), manifest_key()
-    _require_can_save(archive, folder, s3)
+    root, key = checkpoint_at(checkpoint, s3), manifest_key()
+    require_no_overlap(archive, root, s3)
+    folder = current_folder(root)
+    record = require_current_record(folder)
     _require_free_name(archive, name)
     now = made_at or now_utc()
     with activity_marker(archive, "savepoint", now):
@@ -142,6 +143,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         manifest = _manifest(found, name, now, tables, files)
         values = _decoded(archive, manifest, s3, spark) if decode else None
         os.sync()  # a power cut must not take the versions of tables that it names
+        require_still_current(root, record)  # else the tables may have gone back while their versions were read
         _publish(archive, manifest, key)  # 4
     _note_savepoint(folder, archive, manifest)
     return Savepoint(
@@ -151,13 +153,6 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         bytes_reused=cost.reused,
         values=values,
     )
-
-
-def _require_can_save(archive: Archive, folder: Files, s3: S3Options | None) -> None:
-    """Check what can be checked before anything is written to the location."""
-    require_no_overlap(archive, folder, s3)
-    require_record(folder)
-    RestorePaths(checkpoint=folder).require_no_restore()
 
 
 def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
@@ -212,8 +207,6 @@ def _copy_with_retry(
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
             if (changed := found.changed_file()) is not None:
                 raise ChangedMeanwhile(changed)
-            require_current_record(folder)  # a reset or restore that has begun changes the tables before the record
-            RestorePaths(checkpoint=folder).require_no_restore()
             cost = upload(archive, folder, files, progress)  # 2
             repair_damaged(archive, folder, files)  # 3
         except (FileNotFoundError, ChangedMeanwhile) as error:

@@ -1,19 +1,19 @@
 """Refuses a location within a checkpoint or a table, and the other way round.
 
-A restore, a prune, or Delta's VACUUM would destroy what lies within. Links are followed; `file:` and `s3a:` are other
+A prune, or Delta's VACUUM, would destroy what lies within. Links are followed; `file:` and `s3a:` are other
 spellings of the same folders.
 """
 
 from __future__ import annotations
 
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.job_record import read_tables
-from panekeeper.state.errors import CorruptState
+from panekeeper.state.errors import CheckpointError, StateError
 
 _ARCHIVE_FOLDERS = ("savepoints", "blobs", "working")
 """Where the files of a location are; others in its folder are never changed."""
@@ -31,14 +31,15 @@ def require_no_overlap(archive: Archive, checkpoint: Files, s3: S3Options | None
         SavepointRefused: the location is the folder of the checkpoint or of a table or lies within it, or the other way
             round.
     """
-    paths = RestorePaths(checkpoint=checkpoint)
-    if any(folder.contains(archive.location) for folder in (paths.folder, paths.incoming)):
+    if checkpoint.contains(archive.location):
         raise SavepointRefused(
-            f"the location {archive.location} lies in {checkpoint.root}, and a restore replaces that folder with all "
-            "in it; move the savepoints to a folder outside of it, and name that one"
+            f"the location {archive.location} lies in {checkpoint.root}, which belongs to its job alone; "
+            "move the savepoints to a folder outside of it, and name that one"
         )
     location = files_at(archive.location, s3)
-    if location is not None and any(location.child(part).contains(paths.folder.location) for part in _ARCHIVE_FOLDERS):
+    if location is not None and any(
+        location.child(part).contains(checkpoint.resolved().location) for part in _ARCHIVE_FOLDERS
+    ):
         raise SavepointRefused(
             f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, and a prune "
             "removes files there that no savepoint needs; name another location or another folder"
@@ -60,6 +61,7 @@ def require_no_overlap(archive: Archive, checkpoint: Files, s3: S3Options | None
 
 def _tables_of(checkpoint: Files) -> list[str]:
     try:
-        return [*read_tables(checkpoint).values()]
-    except (CorruptState, OSError):
-        return []  # a restore replaces the file
+        folder = current_epoch(checkpoint)
+        return [] if folder is None else [*read_tables(folder).values()]
+    except (CheckpointError, StateError, OSError):
+        return []  # a restore is the way out

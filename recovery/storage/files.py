@@ -43,6 +43,18 @@ class Files(Archive, CheckpointFolder, Protocol):
         """Return a folder in this one, which need not be there."""
         ...
 
+    def part(self, name: str) -> Self:
+        """Return a folder in this one that messages call by the name of this one."""
+        ...
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a small file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        ...
+
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        """Replace a small file if its content is still the old one. Raises `FileExistsError` if it is another."""
+        ...
+
     def folders(self) -> list[str]:
         """Return the names of the folders in this one, sorted, without hidden ones."""
         ...

@@ -33,6 +33,7 @@ class LocalFiles(LocalFolder):
 
     Attributes:
         path: the folder.
+        shown: how messages name it; None: by its path.
     """
 
     @property

@@ -27,10 +27,12 @@ class S3Files:
     Args:
         bucket: which one.
         prefix: what the keys begin with, without the last slash; empty for the whole bucket.
+        shown: how messages name it; None: by its URL.
     """
 
-    def __init__(self, bucket: Bucket, prefix: str) -> None:
+    def __init__(self, bucket: Bucket, prefix: str, shown: str | None = None) -> None:
         self._bucket = bucket
+        self._shown = shown
         self._folder = prefix.strip("/")
         self._prefix = f"{self._folder}/" if self._folder else ""
 
@@ -51,6 +53,11 @@ class S3Files:
 
     @property
     def root(self) -> str:
+        """The folder, as a message names it: of an epoch, the checkpoint."""
+        return self._shown or self.place
+
+    @property
+    def place(self) -> str:
         """The same URL with the scheme that Spark needs, s3a."""
         return spark_url(self.location)
 
@@ -75,6 +82,10 @@ class S3Files:
     def child(self, name: str) -> S3Files:
         """Return a folder in this one."""
         return S3Files(self._bucket, self._prefix + name)
+
+    def part(self, name: str) -> S3Files:
+        """Return a folder in this one that messages call by the name of this one."""
+        return S3Files(self._bucket, self._prefix + name, self.root)
 
     def folders(self) -> list[str]:
         """Return the names of the folders in this one, sorted, without hidden ones."""
@@ -125,6 +136,31 @@ class S3Files:
                 if code_of(error) in _ALREADY_EXISTS:
                     raise FileExistsError(f"{name} in {self.root} is already there") from None
                 raise
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a small file. Raises `FileExistsError` if it is there, unless `replace`."""
+        (self.put_bytes if replace else self.put_new)(name, content)
+
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        """Replace a small file if its content is still the old one.
+
+        Raises:
+            FileExistsError: it is another.
+        """
+        from botocore.exceptions import ClientError
+
+        with self._client() as client:
+            found = client.get_object(Bucket=self._bucket.name, Key=self._key(name))
+            if self._bucket.content(found) == old:
+                try:
+                    self._put(client, name, new, IfMatch=found["ETag"])
+                except ClientError as error:
+                    if code_of(error) not in _ALREADY_EXISTS:
+                        raise
+                else:
+                    return
+            if self.read(name) != new:  # else the store has repeated a request whose response was lost
+                raise FileExistsError(f"{name} in {self.root} was replaced meanwhile")
 
     def require_within(self, name: str) -> None:
         """Return: S3 has no links."""
@@ -217,7 +253,7 @@ class S3Files:
         Raises:
             FileExistsError: it is there, and is not to be replaced.
         """
-        (self.put_bytes if replace else self.put_new)(name, json.dumps(value).encode())
+        self.write(name, json.dumps(value).encode(), replace=replace)
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if there is none."""

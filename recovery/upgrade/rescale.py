@@ -1,13 +1,12 @@
 """Changes the number of shuffle partitions of a stopped job: its stored state is distributed again, and is the same.
 
     1  Make a savepoint, from which the change can be undone.
-    2  Write its copy below `<checkpoint>.incoming`. There Spark distributes the state again, in a batch of its own that
-       reads no source and writes no table.
+    2  Write its copy into the folder of a new epoch. There Spark distributes the state again, in a batch of its own
+       that reads no source and writes no table.
     3  Read every stored value of the copy before and after. If one differs, stop.
-    4  Replace the checkpoint by the copy, as in a restore (steps 3 to 7 in `recovery/restore/restore.py`).
+    4  Let that epoch be current, as in a restore (steps 4 and 5 in `recovery/restore/restore.py`).
 
-A kill before step 4 has changed nothing, and the same call begins again. After it, a restore of the savepoint completes
-the change.
+A kill before step 4 has changed nothing, and the same call begins again. After it, the next start completes the change.
 """
 
 from __future__ import annotations
@@ -21,14 +20,13 @@ from typing import TYPE_CHECKING, Any
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.lease import require_stopped
-from panekeeper.recovery.restore.interrupted import require_no_interrupted_restore
-from panekeeper.recovery.restore.restore import require_replaceable, restore
+from panekeeper.recovery.jobs.record import current_folder
+from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import savepoint, table_versions
 from panekeeper.recovery.savepoint.manifest import manifest_file
 from panekeeper.recovery.savepoint.overlap import require_no_overlap
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.savepoint.state_reader import digests
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
@@ -94,11 +92,11 @@ def rescale(
         s3: how S3 is reached.
         spark: the session that distributes the state; a new one if not given.
         progress: called after each file.
-        on_step: called after each step of `panekeeper.recovery.restore.intent.STEPS`; a drill raises in it.
+        on_step: called after each step of `panekeeper.recovery.restore.restore.STEPS`; a drill raises in it.
 
     Raises:
-        SavepointRefused: the job is running, or has run since this call began; a restore was interrupted; it has this
-            number already; the savepoints would lie in its folder; or Spark is older than 4.2.
+        SavepointRefused: the job is running, or has run since this call began; it has this number
+            already; the savepoints would lie in its folder; or Spark is older than 4.2.
         SavepointError: Spark could not distribute the state again. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
@@ -130,12 +128,11 @@ def _require_repartition() -> None:
         raise SavepointRefused("a checkpoint is rescaled by pyspark 4.2: Spark 4.1 cannot distribute its state again")
 
 
-def _check_can_rescale(folder: Files, partitions: int, archive: Archive, s3: S3Options | None) -> CheckpointSnapshot:
+def _check_can_rescale(root: Files, partitions: int, archive: Archive, s3: S3Options | None) -> CheckpointSnapshot:
     """Return the checkpoint as it is, after every check that needs no savepoint."""
-    require_no_overlap(archive, folder, s3)
-    require_replaceable(RestorePaths(checkpoint=folder))
+    require_no_overlap(archive, root, s3)
+    folder = current_folder(root)
     require_stopped(folder)
-    require_no_interrupted_restore(folder)
     found = read_checkpoint(folder)
     old = int(found.settings[PARTITIONS])
     if partitions < 1:
@@ -159,15 +156,15 @@ class _Repartitioner:
         self._partitions = partitions
 
     def __call__(self, copy: Files) -> None:
-        before, batch = digests(self._spark, copy.root), last_batches(copy)[1]
+        before, batch = digests(self._spark, copy.place), last_batches(copy)[1]
         try:
-            getattr(self._spark, _REPARTITIONER).repartition(copy.root, self._partitions)
+            getattr(self._spark, _REPARTITIONER).repartition(copy.place, self._partitions)
         except Exception as error:
             raise SavepointError(
                 f"Spark could not distribute the state again ({first_line(error)}); nothing was changed. "
                 "Remove the cause and rescale again"
             ) from error
-        after = digests(self._spark, copy.root)
+        after = digests(self._spark, copy.place)
         if before != after:
             wrong = sum(before.get(key) != after.get(key) for key in before.keys() | after.keys())
             raise SavepointError(

@@ -27,6 +27,7 @@ from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.jobs.record import current_folder
 from panekeeper.recovery.jobs.tables import require_owned
 from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
 from panekeeper.recovery.storage.delta_versions import delta_options
@@ -103,7 +104,7 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
         SavepointError: there is no checkpoint of Panekeeper, or a table is gone.
         StateError: the checkpoint is damaged.
     """
-    folder, length = checkpoint_at(checkpoint, s3), timedelta(microseconds=to_us(retain, "retain"))
+    folder, length = current_folder(checkpoint_at(checkpoint, s3)), timedelta(microseconds=to_us(retain, "retain"))
     record = require_upkeep_allowed(folder)
     chosen = wanted_tables(folder, tables, s3)
     is_short = vacuum and length < WEEK

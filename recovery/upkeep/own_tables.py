@@ -6,7 +6,6 @@ from collections.abc import Collection
 
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.record import require_current_record
-from panekeeper.recovery.restore.interrupted import require_no_interrupted_restore
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import place_of
 from panekeeper.recovery.storage.s3_options import S3Options
@@ -17,13 +16,11 @@ def require_upkeep_allowed(checkpoint: Files) -> JobRecord:
     """Return the record of the checkpoint's job.
 
     Raises:
-        SavepointRefused: a restore or reset of it was not completed, or another checkpoint has taken over its tables.
+        SavepointRefused: a restore or reset of it is not complete.
         SavepointError: there is no checkpoint of Panekeeper.
         StateError: the job record is damaged or of another version.
     """
-    record = require_current_record(checkpoint)
-    require_no_interrupted_restore(checkpoint)
-    return record
+    return require_current_record(checkpoint)
 
 
 def wanted_tables(checkpoint: Files, wanted: Collection[str], s3: S3Options | None) -> dict[str, str]:

@@ -8,6 +8,7 @@ that create the same file, one gets `FileExistsError`.
 from __future__ import annotations
 
 import errno
+import fcntl
 import io
 import json
 import os
@@ -17,9 +18,9 @@ import uuid
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from panekeeper.state.errors import CorruptState
 
@@ -37,7 +38,12 @@ class CheckpointFolder(Protocol):
 
     @property
     def root(self) -> str:
-        """The folder, as a message names it."""
+        """The folder, as a message names it: of an epoch, the checkpoint."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """The folder itself, as Spark names it."""
         ...
 
     def exists(self, name: str = "") -> bool:
@@ -63,14 +69,29 @@ class CheckpointFolder(Protocol):
 
 @dataclass(frozen=True)
 class LocalFolder:
-    """A `CheckpointFolder` on a local disk, without Spark."""
+    """A `CheckpointFolder` on a local disk, without Spark.
+
+    Attributes:
+        path: the folder.
+        shown: how messages name it; None: by its path.
+    """
 
     path: Path
+    shown: str | None = field(default=None, compare=False)
 
     @property
     def root(self) -> str:
-        """The folder, as a message names it."""
+        """The folder, as a message names it: of an epoch, the checkpoint."""
+        return self.shown or str(self.path)
+
+    @property
+    def place(self) -> str:
+        """The folder itself."""
         return str(self.path)
+
+    def part(self, name: str) -> Self:
+        """Return a folder in this one that messages call by the name of this one."""
+        return replace(self, path=self.path / name, shown=self.root)
 
     def exists(self, name: str = "") -> bool:
         """Say whether a file or folder is there."""
@@ -136,6 +157,22 @@ class LocalFolder:
         finally:
             written.unlink(missing_ok=True)
 
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        """Replace a small file if its content is still the old one: by a lock, so that no process writes between.
+
+        Raises:
+            FileExistsError: it is another.
+        """
+        lock = os.open(self.path / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if self.read(name) != old:
+                raise FileExistsError(f"{name} in {self.root} was replaced meanwhile")
+            self.write(name, new, replace=True)
+        finally:
+            os.close(lock)
+
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
@@ -159,7 +196,7 @@ def parse_json(content: bytes) -> Any:
 
 def damaged(folder: CheckpointFolder, name: str, why: str) -> CorruptState:
     """Return the error for a small file that does not say what was written."""
-    return CorruptState(f"{name} in {folder.root} is damaged: {why}; restore this checkpoint from a savepoint")
+    return CorruptState(f"{name} in {folder.place} is damaged: {why}; restore this checkpoint from a savepoint")
 
 
 def read_object(folder: CheckpointFolder, name: str) -> dict[str, Any] | None:

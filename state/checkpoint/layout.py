@@ -1,26 +1,22 @@
-"""The layout of a checkpoint folder: the name of every file and folder in it, and of the file beside it.
+"""The layout of an epoch's folder in a checkpoint (`epochs.py`): the name of every file and folder in it.
 
 A name that is written to a checkpoint is stored state: changing one makes older checkpoints unreadable. Who writes
 which file, and what is in it:
 
+    begin.json               how the epoch began, and what of it is done; not in the first one (`epochs.py`)
     panekeeper/job.json      which job this is (`job_record.py`)
     panekeeper/tables.json   its Delta tables (`job_record.py`)
     panekeeper/flushed.json  a flush is in the tables: the job is finished for good (`job_record.py`)
     panekeeper/claims/       who has the lease: the newest number (`claims.py`)
-    panekeeper/claims/.lock  who starts, or changes it by a command, on a local disk (`claims.py`)
     panekeeper/running.json  the job that runs, and its last heartbeat (`owner.py`)
-    panekeeper/unaccounted/  processes that lost the lease, and may only be paused (`claims.py`)
     panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`owner.py`)
     panekeeper/savepoint.json  the newest savepoint of it (`last_savepoint.py`)
     panekeeper/runs.json     how often the job was started (`run_record.py`)
     panekeeper/inputs.json   what each source of Spark's logs reads (`run_record.py`)
-    panekeeper/reset.json    a reset to the initial state that was not completed (`reset_intent.py`)
     panekeeper/prepared/     what the last batch writes, recorded before anything has it (`state/prepared.py`)
-    panekeeper/moved.json    where the job was restored to, with its tables (`restore_markers.py`)
     pulse/<number>.json      the control stream (`control_files.py`)
 
-Beside the folder, `<checkpoint>.restoring.json` is the intent of a restore (`restore_markers.py`). The other folders
-are Spark's.
+The other folders are Spark's.
 """
 
 from __future__ import annotations
@@ -31,20 +27,11 @@ TABLES_FILE = f"{OWN_FOLDER}/tables.json"
 FLUSHED_FILE = f"{OWN_FOLDER}/flushed.json"
 RUNNING_FILE = f"{OWN_FOLDER}/running.json"
 CLAIMS_FOLDER = f"{OWN_FOLDER}/claims"
-LOCK_FILE = f"{CLAIMS_FOLDER}/.lock"
-UNACCOUNTED_FOLDER = f"{OWN_FOLDER}/unaccounted"
 STOPPED_FILE = f"{OWN_FOLDER}/stopped.json"
 SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"
 PREPARED_FOLDER = f"{OWN_FOLDER}/prepared"
 INPUTS_FILE = f"{OWN_FOLDER}/inputs.json"
-RESET_FILE = f"{OWN_FOLDER}/reset.json"
-SUPERSEDED_FILE = f"{OWN_FOLDER}/moved.json"
-
-RESTORING_SUFFIX = ".restoring.json"
-"""Added to the name of the checkpoint folder."""
-REPLACED_SUFFIX = ".replaced-"
-"""With an epoch: the folder that a checkpoint is moved to while a restore replaces it."""
 
 CONTROL_FOLDER = "pulse"
 

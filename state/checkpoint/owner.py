@@ -169,7 +169,7 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
         return LeaseOwner.from_fields(value)
     except (ValueError, TypeError, KeyError) as error:
         raise CheckpointError(
-            f"{name} in {folder.root} is damaged; if you are sure that no job runs there, remove this file"
+            f"{name} in {folder.place} is damaged; if you are sure that no job runs there, remove this file"
         ) from error
 
 

@@ -6,6 +6,7 @@ That is `panekeeper/runs.json`, Spark's logs, and `panekeeper/inputs.json`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -43,12 +44,10 @@ def begin_run(folder: CheckpointFolder) -> RunRecord:
     return RunRecord(number=runs, no_batch_committed=not commits, interrupted_batch=begun, attempt=attempts + 1)
 
 
-def clear_attempts(folder: CheckpointFolder) -> None:
-    """Let no batch be one that was begun before: its number is given again, after a reset."""
-    try:
-        folder.write_json(RUNS_FILE, read_runs(folder) | {"begun": None, "attempts": 0}, replace=True)
-    except CorruptState:
-        folder.remove(RUNS_FILE)  # a reset needs nothing of it
+def pass_on_runs(before: CheckpointFolder, folder: CheckpointFolder) -> None:
+    """Let an epoch that begins without state know how often the job was started; no batch of it was begun before."""
+    with suppress(CorruptState):  # it needs nothing of that
+        folder.write_json(RUNS_FILE, read_runs(before) | {"begun": None, "attempts": 0})
 
 
 def read_runs(folder: CheckpointFolder) -> dict[str, Any]:

@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from panekeeper.recovery.savepoint.create import savepoint as savepoint_of_any
+from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
+from panekeeper.state.checkpoint.epochs import (
+    BEGIN_FILE,
+    Pointer,
+    create_pointer,
+    epoch_folder,
+    epoch_numbers,
+    stored_pointer,
+)
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.checkpoint.layout import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.process import started_at
@@ -28,10 +37,10 @@ class FakeCheckpoint:
 
     def __init__(self, root: Path | str, *, job: str = "readings", job_id: str = "0123456789ab") -> None:
         self.root = str(root)
-        files = files_at(root)
-        assert files is not None
-        self.files = files
-        self.url = files.root if "://" in files.root else f"file://{files.root}"
+        top = files_at(root)
+        assert top is not None
+        self.top = top
+        self.url = self.files.place if "://" in self.files.place else f"file://{self.files.place}"
         self.batch = -1
         self.control_files = 0
         record = JobRecord(
@@ -42,6 +51,7 @@ class FakeCheckpoint:
             versions={"pyspark": "4.2.0"},
         )
         self.put(JOB_FILE, json.dumps(record.to_json()))
+        create_pointer(top, Pointer(name=job, id=job_id, epoch=0))
         self.put("metadata", '{"id":"d67f7f72-a27a-4b4f-b54b-ae80d426c863"}')
         short = self.url.replace("file://", "file:")  # as Spark spells it there
         self.put("state/0/_metadata/v2/0", f'v2\n{{"paths":["{short}/state/0/_stateSchema/default/0_x"]}}')
@@ -49,13 +59,20 @@ class FakeCheckpoint:
         self.write_control_file(1)
 
     @property
+    def files(self) -> Files:
+        """The folder of its current epoch."""
+        pointer = stored_pointer(self.top)
+        return epoch_folder(self.top, 0 if pointer is None else pointer.epoch)
+
+    @property
     def folder(self) -> Path:
         """Where it is, on a local disk."""
         return Path(self.root)
 
-    def siblings(self) -> list[str]:
-        """The names in the folder that contains it."""
-        return self.files.parent().names("")
+    @property
+    def epochs(self) -> list[int]:
+        """The epochs that have a folder."""
+        return epoch_numbers(self.top)
 
     def put(self, path: str, text: str) -> None:
         self.files.put_bytes(path, text.encode())
@@ -97,10 +114,22 @@ class FakeCheckpoint:
             self.put(f"commits/{self.batch}", 'v2\n{"nextBatchWatermarkMs":0}')
         return self
 
-    def contents(self) -> dict[str, str]:
-        """Path -> text of all that is there, but for the notes that a savepoint and a restore leave."""
-        names = [name for name in self.files.sizes() if name != SAVEPOINT_FILE and not name.startswith(PREPARED_FOLDER)]
-        return {name: self.files.read(name).decode() for name in names}
+    @staticmethod
+    def at(root: Path | str) -> FakeCheckpoint:
+        """Return one that is there already."""
+        found = object.__new__(FakeCheckpoint)
+        top = files_at(root)
+        assert top is not None
+        found.root, found.top = str(root), top
+        return found
+
+    def contents(self, epoch: int | None = None) -> dict[str, str]:
+        """Path -> text of all that is in an epoch, but for the notes that a savepoint and a restore leave."""
+        files = self.files if epoch is None else epoch_folder(self.top, epoch)
+        notes = {SAVEPOINT_FILE, BEGIN_FILE}
+        names = [name for name in files.sizes() if name not in notes and not name.startswith(PREPARED_FOLDER)]
+        here = files.place.encode()  # Spark's files have the name of the epoch's folder
+        return {name: files.read(name).replace(here, b"HERE").decode() for name in names}
 
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any

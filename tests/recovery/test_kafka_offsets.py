@@ -23,10 +23,11 @@ def checkpoint(folder: Path, *sources: Any, batch: int = 3) -> Path:
         ("commits", batch, [{"nextBatchWatermarkMs": 0}]),
         ("offsets", batch + 1, [SETTINGS, *[{"t": {"0": 999}} for _ in sources]]),
     ):
-        path = folder / log / str(number)
-        path.parent.mkdir(exist_ok=True)
+        path = folder / "epochs/0000" / log / str(number)
+        path.parent.mkdir(parents=True, exist_ok=True)
         written = [line if isinstance(line, str) else json.dumps(line) for line in lines]
         path.write_text("\n".join(["v1", *written]))
+    (folder / "job.json").write_text('{"name": "readings", "id": "7f", "epoch": 0}')
     return folder
 
 
@@ -80,7 +81,7 @@ def test_a_folder_without_a_committed_batch_is_refused(tmp_path: Path) -> None:
 def test_damaged_offsets_are_an_error(tmp_path: Path) -> None:
     """A file that was cut short never yields half of the offsets."""
     folder = checkpoint(tmp_path, {"t": {"0": 5}})
-    path = folder / "offsets" / "3"
+    path = folder / "epochs/0000/offsets/3"
     path.write_text(path.read_text()[:40])
     with pytest.raises(CorruptState, match="offsets/3"):
         checkpoint_offsets(folder)

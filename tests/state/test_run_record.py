@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.run_record import begin_run, clear_attempts
+from panekeeper.state.checkpoint.run_record import begin_run, pass_on_runs
 
 
 def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None:
@@ -14,11 +14,11 @@ def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None
     assert begin_run(folder).attempt == 1
     folder.write("offsets/0", b"")
     assert [begin_run(folder).attempt for _ in range(3)] == [2, 3, 4]
-    folder.remove("offsets/0")
-    clear_attempts(folder)
-    folder.write("offsets/0", b"")
-    again = begin_run(folder)
+    after, damaged = LocalFolder(tmp_path / "next"), LocalFolder(tmp_path / "another")
+    pass_on_runs(folder, after)
+    after.write("offsets/0", b"")
+    again = begin_run(after)
     assert (again.number, again.interrupted_batch, again.attempt) == (5, 0, 2)
     folder.write("panekeeper/runs.json", b"{", replace=True)
-    clear_attempts(folder)
-    assert begin_run(folder).number == 1
+    pass_on_runs(folder, damaged)
+    assert begin_run(damaged).number == 1

@@ -176,7 +176,7 @@ class Pipeline:
             timers=self.uses_watermark_timer,
             run=begin_run(files) if self.spec.handlers else RunRecord(),  # only handlers use it
         )
-        inputs = [*(port.packed(ids, files.root) for port in ports), control_rows(files, ids)]
+        inputs = [*(port.packed(ids, files.place) for port in ports), control_rows(files, ids)]
         return (
             reduce(lambda rows, more: rows.unionByName(more), inputs)
             .groupBy("g")

@@ -11,10 +11,11 @@ lost_files.py      Are the files of a batch that is run again still there?
 progress.py        What does a job report of itself to other processes?
 query.py           How is a streaming query triggered, and ended between two batches?
 reset.py           How does a job go back to its initial state?
+roll_forward.py    What is left to do with the tables when an epoch has begun?
 run_end.py         What ends a run: a stop, a drain or a flush?
 run_totals.py      What did the batches of a run do, added up?
 spark_commit.py    What will Spark log as the commit of the batch that it runs?
-start.py           What does a start hold of its checkpoint, and put back if it fails?
+start.py           How does a job start, step by step?
 startup_checks.py  Do session, checkpoint and declaration fit together?
 status.py          What does a job report of itself: state, counts, and what a drain left open?
 table_checks.py    Do the tables have what the checkpoint has written to them, and nothing more?

@@ -44,7 +44,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from panekeeper.framework.core.job_spec import PORT, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import (
-    CheckpointError,
     CheckpointInUse,
     JobFailed,
     PanekeeperError,
@@ -78,7 +77,6 @@ from panekeeper.state.prepared import (
     IDENTITY,
     PreparedBatch,
     TableWrite,
-    last_decided,
     last_prepared,
     not_needed,
     prepare,
@@ -434,23 +432,6 @@ class BatchJournal:
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
-
-
-def require_completed(files: CheckpointFiles, record: JobRecord) -> None:
-    """Refuse a checkpoint with a batch that is recorded and not completed to a query that cannot complete it.
-
-    Args:
-        files: the checkpoint.
-        record: what it says of the job.
-
-    Raises:
-        CheckpointError: there is such a batch.
-    """
-    if last_decided(files, record) != last_batches(files)[1]:
-        raise CheckpointError(
-            f"a batch of job {record.name!r} in {files.root} is recorded and not completed; start the job once by "
-            'to_delta(...).start(..., trigger="available_now"), which completes it'
-        )
 
 
 def _id_of(spark: SparkSession, path: str) -> str | None:

@@ -1,7 +1,8 @@
 """How a lease (`framework/engine/job/lease.py`) is acquired.
 
-1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. So it is if
-  another process has the lock of the folder, as it starts there, or is paused while it does.
+1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. One on this
+  machine is looked up; one on another host has crashed if its last heartbeat is old and it sends none while it is
+  watched: the clocks of two hosts may differ.
 2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
   store that would let both create it is refused.
 3 Older claims are removed: from here on a process that was paused has lost the lease.
@@ -15,18 +16,17 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 
 from panekeeper.framework.declarations.errors import CheckpointInUse
-from panekeeper.framework.engine.job.lease_errors import being_changed, in_use, not_exclusive
+from panekeeper.framework.engine.job.lease_errors import in_use, not_exclusive
 from panekeeper.state.checkpoint.claims import (
-    ChangeLock,
     drop_claim,
     has_claim,
     is_exclusive,
     make_claim,
     newest_claim,
     newest_claim_number,
-    note_takeover,
     remove_older_claims,
 )
+from panekeeper.state.checkpoint.clock import monotonic_seconds
 from panekeeper.state.checkpoint.control_files import newest_control_file
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.layout import RUNNING_FILE
@@ -53,7 +53,6 @@ class Claimed:
         last_run: the run before, whether it has committed a batch or not.
         last_token: token of its lease.
         last_control_file: the newest one before anybody could see this owner; later commands are for it.
-        lock: of the folder, which this owner has now.
     """
 
     owner: LeaseOwner
@@ -62,11 +61,43 @@ class Claimed:
     last_run: PreviousRun | None
     last_token: str | None
     last_control_file: int
-    lock: ChangeLock
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """How a start finds out whether a job on another host lives, whose clock it cannot compare with its own.
+
+    Attributes:
+        clock: returns seconds from any fixed time, which no change of the wall clock concerns.
+        sleep: called with a number of seconds to wait.
+        seconds: how long the heartbeat of a job that has crashed stays the same: longer than that of one that lives.
+    """
+
+    clock: Callable[[], float] = monotonic_seconds
+    sleep: Callable[[float], None] = time.sleep
+    seconds: float = 20.0
+
+    def sees_life(self, folder: CheckpointFolder, owner: LeaseOwner) -> bool:
+        """Return whether an owner sends a heartbeat, or gives the lease up, within that time."""
+        until = self.clock() + self.seconds
+        while self.clock() < until:
+            self.sleep(1.0)
+            found = read_owner(folder)
+            if found is None or (found.token, found.seen) != (owner.token, owner.seen):
+                return True
+        return False
+
+
+WATCH = Watch()
+"""How a start watches, unless a test says otherwise."""
 
 
 def claim_if_free(
-    folder: CheckpointFolder, owner: LeaseOwner, confirm_delay_seconds: float, runs_here: Callable[[str], bool]
+    folder: CheckpointFolder,
+    owner: LeaseOwner,
+    confirm_delay_seconds: float,
+    runs_here: Callable[[str], bool],
+    watch: Watch | None = None,
 ) -> Claimed:
     """Steps 1 to 4, for an owner whose lease begins now.
 
@@ -75,34 +106,18 @@ def claim_if_free(
         owner: the new one.
         confirm_delay_seconds: as for `claim`.
         runs_here: as for `require_free`.
+        watch: the same.
 
     Raises:
         CheckpointInUse: another job runs, or is being started.
         CheckpointError: the store cannot refuse one of two starts.
     """
-    require_free(folder, owner.since, runs_here)  # a start that is refused locks nothing
-    lock = ChangeLock(folder)
-    if not lock.acquire():
-        raise being_changed(folder, newest_claim(folder))
-    try:
-        return _claim_locked(folder, owner, confirm_delay_seconds, runs_here, lock)
-    except BaseException:
-        lock.release()
-        raise
-
-
-def _claim_locked(
-    folder: CheckpointFolder,
-    owner: LeaseOwner,
-    confirm_delay_seconds: float,
-    runs_here: Callable[[str], bool],
-    lock: ChangeLock,
-) -> Claimed:
+    if (here := read_owner(folder)) is not None and here.is_in_this_process:
+        runs_here(here.token)  # a job that has ended releases its lease
     # Before the check: a later claim or end is another start's.
     newest, ended = newest_claim_number(folder), read_end(folder).get("token")
     last_control_file = newest_control_file(folder)
-    replaced = require_free(folder, owner.since, runs_here)
-    note_takeover(folder, replaced)  # before running.json goes
+    replaced = require_free(folder, owner.since, runs_here, watch)
     previous, last, token = previous_run(folder, replaced), last_run(folder, replaced), last_token(folder, replaced)
     owner = replace(owner, tables=written_tables(folder, replaced))
     if not owner.has_run:
@@ -115,22 +130,30 @@ def _claim_locked(
         last_run=last,
         last_token=token,
         last_control_file=last_control_file,
-        lock=lock,
     )
 
 
 def runs(owner: LeaseOwner, now: int, runs_here: Callable[[str], bool]) -> bool:
-    """Return whether the job, or command, of an owner runs; `now` and `runs_here` are as for `require_free`."""
+    """Return whether the job, or command, of an owner runs, as far as its last heartbeat says.
+
+    Args:
+        owner: of a lease.
+        now: the time, us since the epoch.
+        runs_here: as for `require_free`.
+    """
     return runs_here(owner.token) if owner.is_in_this_process else owner.is_alive(now)
 
 
-def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool]) -> LeaseOwner | None:
+def require_free(
+    folder: CheckpointFolder, now: int, runs_here: Callable[[str], bool], watch: Watch | None = None
+) -> LeaseOwner | None:
     """Step 1; return the owner of the lease that a crashed job has left, or None.
 
     Args:
         folder: the checkpoint.
         now: the time, us since the epoch.
         runs_here: returns whether the lease of this process with a token is held by a job that runs.
+        watch: how a job on another host is watched, of which the clocks say that it has crashed.
 
     Raises:
         CheckpointInUse: another job runs, or is being started.
@@ -142,6 +165,8 @@ def require_free(folder: CheckpointFolder, now: int, runs_here: Callable[[str], 
     known = (None if old is None else old.token, read_end(folder).get("token"))
     if starting is not None and starting.token not in known and runs(starting, now, runs_here):
         raise in_use(folder, starting, "is being started", now)
+    if old is not None and not old.is_on_this_machine and (watch or WATCH).sees_life(folder, old):
+        raise in_use(folder, old, "runs", now)
     return read_owner(folder)  # a job of this process may have ended just now, and released its lease
 
 

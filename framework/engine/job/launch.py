@@ -10,17 +10,15 @@ from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
 from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
 from panekeeper.framework.engine.job.query import trigger_options
-from panekeeper.framework.engine.job.startup_checks import require_no_interrupted_restore
 from panekeeper.framework.engine.session.required_settings import start_with_settings
 from panekeeper.framework.engine.sink import downtime
 from panekeeper.framework.engine.sources.inputs import inputs_of
 from panekeeper.framework.engine.sources.inputs_record import InputsRecord
 from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
+from panekeeper.state.checkpoint.epochs import read_pointer
 from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import STATE_FOLDER
 from panekeeper.state.checkpoint.owner import PreviousRun
-from panekeeper.state.checkpoint.reset_intent import read_reset_intent
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.control_log import remove_unread_flushes
 from panekeeper.state.log import logger
@@ -106,11 +104,10 @@ class JobLaunch:
         """
         self.lease.acquire()
         try:
-            require_no_interrupted_restore(self.files)
-            now, then = read_record(self.files), self.record
-            same = now is not None and (now.id, now.epoch) == (then.id, then.epoch)
-            same = same and now is not None and now.declaration == then.declaration
-            if not same or not self.lease.is_continued or read_reset_intent(self.files) is not None:
+            current, now, then = read_pointer(self.files.checkpoint), read_record(self.files), self.record
+            same = current is not None and current.epoch == then.epoch
+            same = same and now is not None and (now.id, now.declaration) == (then.id, then.declaration)
+            if not same or not self.lease.is_continued:
                 raise CheckpointError(
                     f"the checkpoint {self.files.root} was restored or reset since job {self.name!r} was started, or "
                     "another run has been on it; start the job again by its start(), which reads what is there now"
@@ -135,17 +132,17 @@ class JobLaunch:
         Raises:
             CheckpointInUse: the lease is lost.
         """
-        with self.lease.starting():
-            self.inputs.before_query()
-            self._remove_unread()
-            packed = self.pipeline.packed(self.files, self.record.group_ids)
-            writer = packed.writeStream.foreachBatch(take).queryName(self.name)
+        self.lease.require_held()
+        self.inputs.before_query()
+        self._remove_unread()
+        packed = self.pipeline.packed(self.files, self.record.group_ids)
+        writer = packed.writeStream.foreachBatch(take).queryName(self.name)
 
-            def start() -> StreamingQuery:
-                self.lease.require_held()
-                return writer.option("checkpointLocation", self.files.root).trigger(**self.trigger).start()
+        def start() -> StreamingQuery:
+            self.lease.require_held()
+            return writer.option("checkpointLocation", self.files.place).trigger(**self.trigger).start()
 
-            return start_with_settings(start, self.files, self.record.settings)
+        return start_with_settings(start, self.files, self.record.settings)
 
     def complete_batch(self) -> PreparedBatch | None:
         """Complete the batch that was begun last, as a start does, for one more query of this run; return it.
@@ -162,9 +159,6 @@ class JobLaunch:
             _log.info("%s is removed: the process was killed before a batch read what it names", file)
         for file in remove_unread_flushes(folder, held, before=self.resume_file):
             _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
-        if last_batches(folder) == (None, None):  # Spark may write state in the background after a reset removed it
-            held()
-            self.files.remove(STATE_FOLDER)
 
     def for_what_is_there(self) -> JobLaunch:
         """Return how to process what the sources hold at a start, in as many batches as their limits need."""

@@ -6,7 +6,7 @@ while that job is alive, and takes the lease over once it has crashed (`framewor
 
 Before each batch, before each commit to a table and with each heartbeat the job checks that its claim is still there.
 When the job ends, `stopped.json` says when and how, and its claim and `running.json` are removed. A job that crashed
-leaves both, with its last heartbeat. Until its query has begun, nobody takes over (`ChangeLock`).
+leaves both, with its last heartbeat.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, PanekeeperError
-from panekeeper.framework.engine.job.claim import claim_if_free
-from panekeeper.framework.engine.job.lease_errors import being_changed, could_not_renew, lost_lease, not_writable
-from panekeeper.state.checkpoint.claims import ChangeLock, drop_claim, has_claim, newest_claim
+from panekeeper.framework.engine.job.claim import Watch, claim_if_free
+from panekeeper.framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
+from panekeeper.state.checkpoint.claims import drop_claim, has_claim
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
@@ -56,6 +56,7 @@ class Lease:
         owner: LeaseOwner,
         *,
         now: Callable[[], int] = now_us,
+        watch: Watch | None = None,
         confirm_delay_seconds: float = 0.0,
     ) -> None:
         self.previous: PreviousRun | None = None
@@ -64,11 +65,11 @@ class Lease:
         self.is_continued, self.last_control_file = True, 0
         self._released: str | None = None  # token of the lease that this object had before
         self._folder, self._owner, self._log = folder, owner, logger("job", job=owner.name)
-        self._now, self._confirm_delay = now, confirm_delay_seconds
+        self._now, self._watch, self._confirm_delay = now, watch, confirm_delay_seconds
         self._end_state: Callable[[], str | None] = lambda: None
         self._end_job: Callable[[CheckpointInUse], None] = lambda _: None
         self._report: Callable[[], Mapping[str, Any]] = dict
-        self._is_held, self._changes = False, ChangeLock(folder)
+        self._is_held = False
         self._expired: CheckpointInUse | None = None
         self._lock, self._done = threading.RLock(), threading.Event()
 
@@ -81,7 +82,7 @@ class Lease:
             owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
             _held[owner.token] = self  # before the claim: another start in this process may read it at once
             try:
-                claimed = claim_if_free(folder, owner, self._confirm_delay, runs_here)
+                claimed = claim_if_free(folder, owner, self._confirm_delay, runs_here, self._watch)
             except BaseException as error:
                 del _held[owner.token]
                 if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
@@ -89,34 +90,11 @@ class Lease:
                 raise not_writable(folder, error) from error
             self.is_continued = claimed.last_token == (self._released or claimed.last_token)
             self._owner, self.last_control_file = claimed.owner, claimed.last_control_file
-            self._changes = claimed.lock
             self.replaced, self.previous, self.last_run = claimed.replaced, claimed.previous, claimed.last_run
             self._is_held, self._expired = True, None
             self._log.info("%s holds the lease of %s", self._owner, folder.root)
             self._done = done = threading.Event()
             threading.Thread(target=self._send_heartbeats, args=(done,), name="panekeeper-lease", daemon=True).start()
-
-    @contextmanager
-    def starting(self) -> Iterator[None]:
-        """Let nobody take over while a query is started; from then on somebody may, once this process is lost.
-
-        Raises:
-            CheckpointInUse: somebody does by now.
-        """
-        self.require_held()
-        with self._claimed() as is_claimed:
-            if not is_claimed:
-                raise being_changed(self._folder, newest_claim(self._folder))
-            yield
-
-    @contextmanager
-    def _claimed(self) -> Iterator[bool]:
-        """Yield whether this has its claim still, which nobody takes over until the block ends."""
-        claim = self._folder, self._owner
-        try:
-            yield has_claim(*claim) and self._changes.acquire() and has_claim(*claim)
-        finally:
-            self._changes.release()
 
     def set_job(
         self, end_state: Callable[[], str | None], end_job: Callable[[CheckpointInUse], None] = lambda _: None
@@ -155,11 +133,10 @@ class Lease:
             owner, end = self._owner, {"at": self._now(), "state": state}
             end |= {name: getattr(owner, name) for name in ("name", "since", "token", "has_run", "before", "tables")}
             try:
-                with self._claimed() as is_claimed:
-                    if is_claimed:
-                        self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
-                        self._folder.remove(RUNNING_FILE)
-                        drop_claim(self._folder, owner)
+                if has_claim(self._folder, owner):
+                    self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
+                    self._folder.remove(RUNNING_FILE)
+                    drop_claim(self._folder, owner)
                 (self._log.error if state == "failed" else self._log.info)("%s: %s", owner, state)
             except Exception as error:  # noqa: BLE001 -- must not hide the job's own end; an expired lease is taken over
                 self._log.warning("the lease of %s could not be released: %s", owner, error)
@@ -171,16 +148,23 @@ class Lease:
                 return
             self._mark_released(self._released)  # as if it had not been acquired
             try:
-                with self._claimed() as is_claimed:
-                    if not is_claimed:
-                        return
-                    if self.replaced is None:
-                        self._folder.remove(RUNNING_FILE)
-                    else:
-                        self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
-                    drop_claim(self._folder, self._owner)
+                if not has_claim(self._folder, self._owner):
+                    return
+                if self.replaced is None:
+                    self._folder.remove(RUNNING_FILE)
+                else:
+                    self._folder.write_json(RUNNING_FILE, asdict(self.replaced), replace=True)
+                drop_claim(self._folder, self._owner)
             except Exception as error:  # noqa: BLE001 -- as above
                 self._log.warning("the lease of %s could not be rolled back: %s", self._owner, error)
+
+    @contextmanager
+    def held(self) -> Iterator[Lease]:
+        """Hold it while the block lasts, and then put back what was there: for what is no run of the job."""
+        try:
+            yield self
+        finally:
+            self.roll_back()
 
     def set_previous(self, previous: PreviousRun | None) -> None:
         """Set the run that comes before the next one: None for this run itself, once a batch of it is committed."""
@@ -258,7 +242,6 @@ class Lease:
             return {}
 
     def _mark_released(self, token: str | None) -> None:
-        self._changes.release()
         self._is_held, self._released = False, token
         self._done.set()
         _held.pop(self._owner.token, None)
@@ -280,6 +263,7 @@ def acquire(
     *,
     what: str = "job",
     now: Callable[[], int] = now_us,
+    watch: Watch | None = None,
     confirm_delay_seconds: float = 0.0,
 ) -> Lease:
     """Acquire the lease of a checkpoint for the job `name` of this process.
@@ -289,12 +273,19 @@ def acquire(
         name: the job's name.
         what: what this process does with the checkpoint, as in "the restore of job".
         now: returns the wall-clock time, us since the epoch.
+        watch: how a job on another host is watched, of which the clocks say that it has crashed.
         confirm_delay_seconds: how long to wait before the claim is read back, where a create may not be exclusive.
 
     Raises:
         CheckpointInUse: another job runs on it, or is being started on it.
         CheckpointError: the folder cannot be written, or cannot refuse one of two starts at the same time.
     """
-    lease = Lease(folder, LeaseOwner.of_this_process(name, what), now=now, confirm_delay_seconds=confirm_delay_seconds)
+    lease = Lease(
+        folder,
+        LeaseOwner.of_this_process(name, what),
+        now=now,
+        watch=watch,
+        confirm_delay_seconds=confirm_delay_seconds,
+    )
     lease.acquire()
     return lease

@@ -6,7 +6,7 @@ from panekeeper.framework.declarations.errors import CheckpointError, Checkpoint
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE
+from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
 from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner
 
 _SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
@@ -59,22 +59,7 @@ def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
 
 
 def _remove(folder: CheckpointFolder) -> str:
-    return f"remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.root}"
-
-
-def being_changed(folder: CheckpointFolder, owner: LeaseOwner | None) -> CheckpointInUse:
-    """Return the error for a checkpoint that another process on this machine is about to change.
-
-    Args:
-        folder: the checkpoint.
-        owner: who made the newest claim; None if that is not known.
-    """
-    who = "another process" if owner is None else str(owner)
-    return CheckpointInUse(
-        f"{who} is just starting on the checkpoint {folder.root}, or is changing it; wait until it has begun or ended. "
-        f"If it was stopped, or its container was paused, end that process; if there is none any more, remove "
-        f"{LOCK_FILE} in {folder.root}"
-    )
+    return f"remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.place}"
 
 
 def lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:

@@ -1,38 +1,192 @@
-"""What a start holds of its checkpoint: the lease, which is put back as it was if the job does not come to run."""
+"""The start of a job, step by step.
+
+    1  Read which epoch of the checkpoint is current. A new folder begins with epoch 0.
+    2  Claim the lease in the folder of that epoch: one job at a time (`lease.py`).
+    3  Read it again. A restore or a reset may have begun another epoch just before: then begin again there.
+    4  Do what is left of what began the epoch: tables go where the checkpoint is (`roll_forward.py`).
+       A checkpoint that was renamed, moved, or is reached by a link gets its present name in Spark's own files.
+    5  Complete the last batch, if it was recorded and not completed (`batch_journal.py`).
+    6  Check that declaration, sources and tables fit the checkpoint (`startup_checks.py`, `table_checks.py`), and take
+       the tables.
+    7  Begin the query.
+
+If a step fails, the lease is put back as it was. What was done may be done again by the next start.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import asdict, astuple, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.engine.job.batch_journal import BatchJournal
+from panekeeper.framework.engine.job.job import Job
+from panekeeper.framework.engine.job.launch import JobLaunch
 from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.framework.engine.job.roll_forward import roll_forward
+from panekeeper.framework.engine.job.startup_checks import (
+    check_session,
+    open_with_history,
+    require_not_foreign,
+    require_separate_folders,
+)
+from panekeeper.framework.engine.job.table_checks import require_fitting_tables
+from panekeeper.framework.engine.job.upgrade.start import take_tables, with_columns_found
 from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.session.spark_errors import translate_full_disk
+from panekeeper.framework.engine.sink.small_commits import SmallTables
+from panekeeper.framework.engine.sink.table_writer import TableWriter
+from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
+from panekeeper.framework.engine.sources.backlog import require_bounded_batch
+from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder, read_pointer, switch
+from panekeeper.state.checkpoint.job_record import read_record, read_tables
+from panekeeper.state.checkpoint.run_record import is_new
+from panekeeper.state.log import logger
+from panekeeper.state.own_paths import follow
+from panekeeper.state.spark_logs.source_logs import found_files
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.tables import TableLayout, Tables
+    from panekeeper.framework.engine.user_sinks.protocol import Sink
+    from panekeeper.state.checkpoint.job_record import JobRecord
 
 _CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create may not be exclusive
 
 
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """What a program says of a job that it starts.
+
+    Attributes:
+        pipeline: the computation.
+        tables: its tables by their folders; of one that the catalog does not have yet, the name.
+        make_tables: makes those that the catalog does not have, and returns all by their folders. Called with what the
+            job writes, and role -> folder of the tables that it has written to.
+        layout: how tables are created; None: as by default.
+        sink: one of the user's own beside the tables; None: there is none.
+        trigger: how the query is triggered, as Spark names it.
+        accepted: number of an unfinished batch that may go on without what is lost of it.
+    """
+
+    pipeline: Pipeline
+    tables: Tables
+    make_tables: Callable[[SparkSession, JobSpec, Mapping[str, str]], Tables]
+    layout: TableLayout | None
+    sink: Sink | None
+    trigger: Mapping[str, Any]
+    accepted: int | None = None
+
+
+def start_job(root: CheckpointFiles, start: Start) -> Job:
+    """Start a job, or resume it from its checkpoint.
+
+    Args:
+        root: the checkpoint.
+        start: what is started.
+
+    Raises:
+        PanekeeperError: as `DeltaJob.start`.
+    """
+    name, tables = start.pipeline.intake.name, start.tables
+    check_session(root.spark, [root.root, *filter(None, astuple(tables))])
+    require_separate_folders(root.root, asdict(tables))
+    if not root.names(""):
+        require_no_rows(root.spark, tables)  # before the lease makes the folder: its volume may be missing
+    with translate_full_disk(name), lease_of_current_epoch(root, name) as (files, lease):  # 1 to 3
+        return _start(files, lease, start)
+
+
 @contextmanager
-def acquire_for_start(files: CheckpointFiles, name: str) -> Iterator[tuple[Lease, CheckpointFiles]]:
-    """Acquire the lease for a start, and yield it with the folder, which is changed only while it is held.
+def lease_of_current_epoch(root: CheckpointFiles, name: str) -> Iterator[tuple[CheckpointFiles, Lease]]:
+    """Do steps 1 to 3; yield the folder of the epoch, which is changed only while the lease is held, and the lease.
 
     If the block fails before the job runs, everything is put back as it was.
 
     Args:
-        files: the checkpoint.
-        name: the job's name.
+        root: the checkpoint.
+        name: of the job.
 
     Raises:
-        CheckpointInUse, CheckpointError: as `acquire`.
+        ForeignCheckpoint: the folder has a checkpoint of another query.
+        CheckpointInUse: another job runs there, or a restore or reset.
+        CheckpointError: the folder has an older layout, or cannot be written.
+        CorruptState: which epoch is current cannot be read, or that epoch is gone.
     """
-    local = files.local_folder()
-    delay = 0.0 if local is not None or is_s3(files.root) else _CONFIRM_DELAY_SECONDS
-    lease = acquire(local or files, name, confirm_delay_seconds=delay)
-    try:
-        yield lease, files.while_held(lease.require_held)
-    except BaseException:
+    delay = 0.0 if root.local_folder() is not None or is_s3(root.root) else _CONFIRM_DELAY_SECONDS
+    while True:
+        epoch = _current(root)  # 1
+        files = epoch_folder(root, epoch)
+        lease = acquire(files.without_java(), name, confirm_delay_seconds=delay)  # 2
+        try:
+            if _current(root) == epoch:  # 3
+                yield files.while_held(lease.require_held), lease
+                return
+        except BaseException:
+            lease.roll_back()
+            raise
         lease.roll_back()
-        raise
+
+
+def _current(root: CheckpointFiles) -> int:
+    pointer = read_pointer(root.without_java())
+    if pointer is None:
+        require_not_foreign(root)
+    return 0 if pointer is None else pointer.epoch
+
+
+def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
+    spark, known = files.spark, read_record(files)
+    if known is not None:
+        roll_forward(files, known, lambda: spark, lease.require_held)  # 4
+        if (old := follow(files.without_java(), lease.require_held)) is not None:
+            logger("job", job=known.name).info("%s was %s before: Spark's files have its new name", files.place, old)
+    writer = TableWriter(small=SmallTables(), user_sink=start.sink)
+    journal = partial(BatchJournal, files=files, writer=writer, lease=lease, accepted=start.accepted)
+
+    def complete(record: JobRecord) -> object:
+        return journal(record=record, declared=asdict(start.tables)).complete()
+
+    record, pipeline = open_with_history(files, start.pipeline, accepted=start.accepted, complete=complete)  # 5
+    point_to(files, record)
+    new, made = is_new(files), read_tables(files)
+    written = {} if new else made
+    for port in pipeline.ports:  # 6
+        require_bounded_batch(port.intake.df, partial(found_files, files))
+    files.before_change()
+    tables = start.make_tables(spark, pipeline.spec, written)
+    paths, fresh = asdict(tables), new and not record.epoch
+    files.before_change()
+    found = create_or_check(
+        spark,
+        tables,
+        pipeline.spec,
+        fresh=fresh,
+        written=written.values(),
+        made=made,
+        layout=start.layout,
+        small=writer.small,
+    )
+    record, pipeline = with_columns_found(record, pipeline, found)
+    fitting = require_fitting_tables(files, record, paths, writer.small, metadata=found, made=made)
+    take_tables(files, record, tables, pipeline.spec, writer)
+    batches = journal(record=record, declared=paths, tables=fitting)
+    return Job(JobLaunch.resume(files, record, pipeline, start.trigger, batches))  # 7
+
+
+def point_to(files: CheckpointFiles, record: JobRecord) -> None:
+    """Let the epoch of a folder be current, if it is a first one, which has its record now."""
+    root = files.checkpoint.without_java()
+    wanted = Pointer(name=record.name, id=record.id, epoch=record.epoch)
+    found = read_pointer(root)
+    files.before_change()
+    if found is None:
+        create_pointer(root, wanted)
+    elif found != wanted:  # the job was named otherwise, and no batch was begun
+        switch(root, found.to_bytes(), wanted)

@@ -5,28 +5,22 @@ Each failed check is an error that says what to do, instead of wrong results or 
 
 from __future__ import annotations
 
-import glob
 import posixpath
-import shlex
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import (
-    CheckpointError,
     ForeignCheckpoint,
     IncompatibleCheckpoint,
     JobFinished,
     SetupError,
     SinkError,
 )
-from panekeeper.framework.engine.job.batch_journal import require_completed
 from panekeeper.framework.engine.job.lost_files import (
     require_files_of_unfinished_batch,
     require_unfiltered_files,
 )
-from panekeeper.framework.engine.job.reset import complete_reset
 from panekeeper.framework.engine.job.upgrade.first_record import first_record, write_first_record
 from panekeeper.framework.engine.job.upgrade.start import upgraded_record, with_history
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -39,7 +33,6 @@ from panekeeper.framework.engine.session.required_settings import (
     settings_to_record,
 )
 from panekeeper.framework.engine.session.s3_settings import is_s3, require_s3
-from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs
 from panekeeper.state.checkpoint.compatibility import (
     Compatibility,
@@ -50,10 +43,8 @@ from panekeeper.state.checkpoint.compatibility import (
 )
 from panekeeper.state.checkpoint.folder import damaged, local_path
 from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, read_record
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, JOB_FILE, REPLACED_SUFFIX, TABLES_FILE
-from panekeeper.state.checkpoint.restore_markers import restore_intent_path, superseded_by
+from panekeeper.state.checkpoint.layout import JOB_FILE, METADATA_FILE, OFFSETS_FOLDER, TABLES_FILE
 from panekeeper.state.checkpoint.run_record import is_new, require_logs_agree
-from panekeeper.state.control_log import control_folder_read, require_same_folder
 from panekeeper.state.key_groups import group_ids
 from panekeeper.state.prepared import as_computed, last_decided
 from panekeeper.state.upgrade.history import in_force
@@ -112,17 +103,15 @@ def open_checkpoint(
         IncompatibleCheckpoint: the declaration changed since the checkpoint was written, and the state does not fit.
         JobFinished: the job was flushed.
         StateError: the record is damaged, or from another version.
-        CheckpointError: the folder cannot be written, or a restore of it was interrupted.
+        CheckpointError: the folder cannot be written.
     """
-    require_no_interrupted_restore(files)
-    found = read_record(files)
-    known = None if found is None else complete_reset(files, found)
+    known = read_record(files)
     started = _is_started(files, known)
     if known is not None and started:
         known = as_computed(files.without_java(), known, last_decided(files, known))
         new = as_recorded(declaration, key_groups or len(known.group_ids))
         _require_compatible(files, known, name, new)
-        _require_sound_logs(files)
+        require_logs_agree(files)
         require_recorded_settings(files, known)
         complete(known)
         _require_not_flushed(files, name)
@@ -143,41 +132,23 @@ def open_checkpoint(
 def _is_started(files: CheckpointFiles, known: JobRecord | None) -> bool:
     """Return whether a batch was begun here, by this job; refuse a checkpoint that lacks a part of what says so."""
     started = not is_new(files)
-    if known is None and (started or files.exists("metadata")):
+    if known is None and (started or files.exists(METADATA_FILE)):
         if files.exists(TABLES_FILE):
             raise damaged(files, JOB_FILE, "it is gone")
-        why = "holds the checkpoint of a query that Panekeeper did not start; give this job a folder of its own"
-        raise ForeignCheckpoint(f"{files.root} {why}")
+        raise foreign_checkpoint(files.root)
     return started
 
 
-def _restore_command(files: CheckpointFiles, intent: str) -> str:
-    """Return the command that completes a restore, as its intent names it; nothing if it does not."""
-    folder, _, name = intent.rpartition("/")
-    try:
-        begun = CheckpointFiles(files.spark, folder or "/").read_json(name)
-        words = ["panekeeper", "restore", begun["location"], begun["name"], "--checkpoint", files.root]
-        return f": {shlex.join(words)}"
-    except Exception:  # noqa: BLE001 -- the refusal counts, and whoever restores says what is wrong with the file
-        return ""
+def require_not_foreign(root: CheckpointFiles) -> None:
+    """Raise `ForeignCheckpoint` for a folder, without a checkpoint of ours, in which Spark keeps one itself."""
+    if root.exists(METADATA_FILE) or root.names(OFFSETS_FOLDER):
+        raise foreign_checkpoint(root.root)
 
 
-def _require_none_set_aside(files: CheckpointFiles) -> None:
-    """Refuse a new checkpoint where one was that a restore has renamed: paused, it may have done so late."""
-    folder = local_path(files.root)
-    beside = [] if folder is None else sorted(folder.parent.glob(f"{glob.escape(folder.name)}{REPLACED_SUFFIX}*"))
-    found = [one for one in beside if one.suffix[len(REPLACED_SUFFIX) :].isdecimal() and (one / JOB_FILE).exists()]
-    if found:
-        raise CheckpointError(
-            f"{files.root} is new, and {found[0]} is the checkpoint that a restore has moved from there, which was "
-            f"paused until another one was complete. Put it in the place of {files.root}, and start the job again; or, "
-            "if nothing of it is needed, move it away, and restore a savepoint"
-        )
-
-
-def _require_sound_logs(files: CheckpointFiles) -> None:
-    require_logs_agree(files)
-    require_same_folder(files.uri(CONTROL_FOLDER), control_folder_read(files), files.root)
+def foreign_checkpoint(root: str) -> ForeignCheckpoint:
+    """Return the error for a folder with the checkpoint of another query."""
+    why = "holds the checkpoint of a query that Panekeeper did not start; give this job a folder of its own"
+    return ForeignCheckpoint(f"{root} {why}")
 
 
 def open_with_history(
@@ -206,7 +177,7 @@ def open_with_history(
         key_groups=intake.key_groups,
         own_query=own_query,
         accepted=accepted,
-        complete=partial(require_completed, files) if own_query else complete,
+        complete=complete,
     )
     if not own_query:
         require_same_inputs(files, record.name, inputs)
@@ -244,31 +215,6 @@ def _comparable(place: str) -> str:
         return f"{local.resolve()}/"
     scheme, _, rest = place.partition("://")
     return f"{'s3a' if scheme == 's3' else scheme}://{posixpath.normpath(rest)}/"
-
-
-def require_no_interrupted_restore(files: CheckpointFiles) -> None:
-    """Raise `CheckpointError` amid a restore, or after one to another folder. Writes nothing, not even a lease."""
-    intent = restore_intent_path(files.root)
-    try:
-        begun = CheckpointFiles(files.spark, intent).exists()
-    except Exception as error:
-        raise CheckpointError(
-            f"the checkpoint folder {files.root} cannot be reached: {first_line(error)}; check its name "
-            "and the credentials"
-        ) from error
-    if begun:
-        raise CheckpointError(
-            f"a restore of {files.root} was interrupted ({intent} is there), so checkpoint and tables may not fit "
-            f"together; run the same restore again, which completes it{_restore_command(files, intent)}"
-        )
-    if not files.exists(JOB_FILE):
-        _require_none_set_aside(files)
-    successor = superseded_by(files)
-    if successor is not None:
-        raise CheckpointError(
-            f"the job of {files.root} was restored to {successor}, and its tables went back with it: start it there, "
-            "and remove this folder; or restore a savepoint to this folder"
-        )
 
 
 def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:

@@ -6,18 +6,13 @@ Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may liv
 
 from __future__ import annotations
 
-import glob
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
-from panekeeper.framework.engine.session.s3_settings import EXCLUSIVE_CREATE, is_s3
+from panekeeper.framework.engine.session.s3_settings import EXCLUSIVE_CREATE, SAME_ETAG, is_s3
 from panekeeper.framework.engine.session.spark_errors import full_text
 from panekeeper.state.checkpoint.folder import LocalFolder, local_path, parse_json
 
@@ -27,7 +22,7 @@ if TYPE_CHECKING:
 _ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
 
 _OTHER_CHECKSUM = "ChecksumException"
-_REMOVED = ".removed"
+_NOT_FOUND = "FileNotFoundException"
 
 
 def _permitted() -> None:
@@ -40,13 +35,15 @@ class CheckpointFiles:
 
     Attributes:
         spark: the session that reaches it.
-        root: the folder.
+        root: the folder, as messages name it: of an epoch, the checkpoint.
+        inner: the folder of the epoch in that one; empty for the checkpoint itself, and for any other folder.
         before_change: called immediately before each change, also of what belongs to the folder, as tables; raises if
             it must not be made any more.
     """
 
     spark: SparkSession
     root: str
+    inner: str = ""
     before_change: Callable[[], None] = field(default=_permitted, compare=False, repr=False)
 
     def while_held(self, require_lease: Callable[[], None]) -> CheckpointFiles:
@@ -55,11 +52,25 @@ class CheckpointFiles:
         Args:
             require_lease: raises if the lease is lost.
         """
-        return CheckpointFiles(self.spark, self.root, require_lease)
+        return replace(self, before_change=require_lease)
 
     def unchecked(self) -> CheckpointFiles:
         """Return the same folder for a job that runs, which checks its lease itself."""
-        return CheckpointFiles(self.spark, self.root)
+        return replace(self, before_change=_permitted)
+
+    @property
+    def place(self) -> str:
+        """The folder itself, as Spark names it."""
+        return f"{self.root}/{self.inner}" if self.inner else self.root
+
+    @property
+    def checkpoint(self) -> CheckpointFiles:
+        """The folder that has those of the epochs."""
+        return replace(self, inner="")
+
+    def part(self, name: str) -> CheckpointFiles:
+        """Return a folder in this one that messages call by the name of this one."""
+        return replace(self, inner=f"{self.inner}/{name}" if self.inner else name)
 
     def exists(self, name: str = "") -> bool:
         """Say whether a file or folder is there."""
@@ -87,9 +98,12 @@ class CheckpointFiles:
             ValueError: it is not what was written, by Hadoop's checksum beside it.
         """
         manager, path = self._manager(), self._path(name)
-        if not manager.exists(path):
-            raise FileNotFoundError(f"there is no {name} in {self.root}")
-        stream = manager.open(path)
+        try:
+            stream = manager.open(path)
+        except Exception as error:
+            if _NOT_FOUND in full_text(error):  # looked for first, it may go just before it is opened
+                raise FileNotFoundError(f"there is no {name} in {self.place}") from error
+            raise
         try:
             return bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream))
         except Exception as error:
@@ -120,7 +134,7 @@ class CheckpointFiles:
     def local_folder(self) -> LocalFolder | None:
         """Return the same folder without Java, None if it is not on a local disk."""
         local = local_path(self.path(""))
-        return None if local is None else LocalFolder(local)
+        return None if local is None else LocalFolder(local, self.root)
 
     def without_java(self) -> LocalFolder | Self:
         """Return the same folder without Java, which takes longer, or itself if it is not on a local disk.
@@ -129,16 +143,37 @@ class CheckpointFiles:
         """
         return self.local_folder() or self
 
-    def remove(self, name: str) -> None:
-        """Remove a file or folder; nothing happens if it is not there.
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        """Replace a small file if its content is still the old one; where no store can say so, as HDFS, by a rename.
 
-        A folder on a local disk gets another name first: a process that is paused while it removes the files one by one
-        must not remove those that another one has put there since.
+        Raises:
+            FileExistsError: it is another.
         """
         self.before_change()
-        local = self.local_folder()
-        if local is None or not _remove_folder(local.path / name):
-            self._manager().delete(self._path(name))
+        if (local := self.local_folder()) is not None:
+            local.swap(name, old, new)
+            return
+        path = self._path(name)
+        etag = path.getFileSystem(self._hadoop()).getFileStatus(path).getEtag() if is_s3(self.root) else None
+        if self.read(name) != old:
+            raise FileExistsError(f"{name} in {self.root} was replaced meanwhile")
+        if etag is None:
+            self._write(name, bytearray(new), replace=True)
+            return
+        stream = path.getFileSystem(self._hadoop()).createFile(path).overwrite(True).must(SAME_ETAG, etag).build()
+        try:
+            stream.write(bytearray(new))
+            stream.close()
+        except Exception as error:
+            if not any(words in full_text(error) for words in _ALREADY_EXISTS):
+                raise
+            if self.read(name) != new:  # else the store has repeated a request whose response was lost
+                raise FileExistsError(f"{name} in {self.root} was replaced meanwhile") from error
+
+    def remove(self, name: str) -> None:
+        """Remove a file or folder; nothing happens if it is not there."""
+        self.before_change()
+        self._manager().delete(self._path(name))
 
     def make_folder(self, name: str) -> None:
         """Make a folder and its parents; nothing happens if it is there."""
@@ -187,7 +222,7 @@ class CheckpointFiles:
         return self.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 -- as above
 
     def _path(self, name: str) -> Any:
-        return self._jvm().org.apache.hadoop.fs.Path(f"{self.root}/{name}" if name else self.root)
+        return self._jvm().org.apache.hadoop.fs.Path(f"{self.place}/{name}" if name else self.place)
 
     def _manager(self) -> Any:
         package = self._jvm().org.apache.spark.sql.execution.streaming.checkpointing
@@ -195,20 +230,3 @@ class CheckpointFiles:
         for name, value in self.manager_setting(hadoop).items():
             hadoop.set(name, value)
         return package.CheckpointFileManager.create(self._path(""), hadoop)
-
-
-def _remove_folder(path: Path) -> bool:
-    """Remove a folder, and what is left of it from a process that was killed; return whether nothing is there now."""
-    is_folder = path.is_dir() and not path.is_symlink()
-    if not is_folder and os.path.lexists(path):
-        return False
-    if is_folder:
-        try:
-            path.rename(path.with_name(f".{path.name}.{uuid.uuid4().hex}{_REMOVED}"))
-        except FileNotFoundError:
-            pass  # another process was faster
-        except OSError:
-            return False  # as a folder on which another disk is mounted
-    for left in path.parent.glob(f".{glob.escape(path.name)}.*{_REMOVED}"):
-        shutil.rmtree(left, ignore_errors=True)
-    return True

@@ -25,6 +25,9 @@ S3_CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER)
 EXCLUSIVE_CREATE = "fs.option.create.conditional.overwrite"
 """Option of a new file: S3 refuses it when it is complete, if the name is taken by then."""
 
+SAME_ETAG = "fs.option.create.conditional.overwrite.etag"
+"""Option of a file that replaces one: S3 refuses it if that is not the one of this tag any more."""
+
 _S3A = "spark.hadoop.fs.s3a"
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from integration_tests.drills.actions import POINTS
 from integration_tests.drills.faults.armed import IN_OTHER_THREADS
 from integration_tests.drills.faults.damage import FaultNotConfirmed
+from panekeeper.state.checkpoint.epochs import current_epoch, epoch_folder
 from panekeeper.state.checkpoint.folder import LocalFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import read_record
 from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, prepared_file
@@ -19,11 +20,21 @@ if TYPE_CHECKING:
     from integration_tests.drills.actions import Point
 
 
+def epoch_of(checkpoint: Path) -> LocalFolder:
+    """Return the folder of the current epoch of a checkpoint; of the first one, if the job has not begun it."""
+    root = LocalFolder(checkpoint)
+    return current_epoch(root) or epoch_folder(root, 0)
+
+
 class CheckpointEvidence:
     """Reads the checkpoints of some jobs, each in a folder of its own under `jobs`."""
 
     def __init__(self, jobs: Path, names: Iterable[str]) -> None:
-        self._folders = {name: LocalFolder(jobs / name / "checkpoint") for name in names}
+        self._checkpoints = {name: jobs / name / "checkpoint" for name in names}
+
+    @property
+    def _folders(self) -> dict[str, LocalFolder]:
+        return {name: epoch_of(checkpoint) for name, checkpoint in self._checkpoints.items()}
 
     def last_committed(self) -> dict[str, int]:
         """Return, by job, the last batch that Spark has committed; -1 before the first."""

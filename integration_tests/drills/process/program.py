@@ -21,6 +21,7 @@ from integration_tests.drills.faults.barrier import (
     OneTimeFault,
     kill_when_all_arrive,
 )
+from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.drills.faults.kill import kill_executors, kill_workers
 from integration_tests.drills.faults.maintenance import maintain
 from integration_tests.drills.faults.pause import PausingFault, pause_process
@@ -30,7 +31,6 @@ from integration_tests.drills.process.messages import EXIT_JOBS_FAILED, EventLog
 from integration_tests.drills.process.operator_file import load_operator
 from integration_tests.drills.process.running_jobs import RunningJobs, set_clock
 from panekeeper.framework.declarations.errors import PanekeeperError
-from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import read_tables
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ class Program:
                 savepoint(checkpoint, request.name, to=location, progress=lambda _: on_step("first file"), **common)
             else:
                 if request.checkpoint != CHECKPOINT:  # there is none that confirms which tables may go back
-                    tables = read_tables(LocalFolder(folder / CHECKPOINT)).values()
+                    tables = read_tables(epoch_of(folder / CHECKPOINT)).values()
                     common |= {"checkpoint": checkpoint, "tables": [*tables]}
                 restore(location, request.name, on_step=on_step, **common)
         except PanekeeperError as error:

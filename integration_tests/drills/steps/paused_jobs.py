@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from integration_tests.drills.actions import PAUSE_POINTS
+from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.drills.faults.pause import let_lease_expire
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class PausedJobs:
         self.launcher.pause(point=PAUSE_POINTS[action.point], batch=action.batch)
         hit = self.evidence.interrupted_jobs(action.batch)
         for name in self.job_names:
-            let_lease_expire(self.jobs / name / "checkpoint")
+            let_lease_expire(epoch_of(self.jobs / name / "checkpoint").path)
         return {name: f"it was not paused {action.point}" for name in self.job_names if name not in hit}
 
     def continue_(self) -> None:

@@ -47,7 +47,7 @@ def test_ticks_leave_nothing_behind_and_no_row_is_lost_or_doubled(
     readings: Readings, fail_at: Callable[[str, int], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Not after a batch that fails either; and an emptied folder is filled again from the next number on."""
-    folder = LocalFolder(readings.checkpoint)
+    folder = LocalFolder(readings.epoch)
     readings.put(("a", "10:00:00", 1))
     job = start(readings)
     for _ in range(12):
@@ -89,6 +89,6 @@ def test_a_run_of_what_is_available_reads_no_control_file_again(readings: Readin
         for value in values:
             readings.put(("a", "10:00:00", value))
         assert start(readings, "available_now").await_end(timeout=300)
-    logs = (readings.checkpoint / "sources" / "1").glob("[0-9]*")
+    logs = (readings.epoch / "sources" / "1").glob("[0-9]*")
     read = [json.loads(line)["path"] for path in logs for line in path.read_text().splitlines()[1:]]
     assert len(read) == len({*read}) == 2

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
-import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from integration_tests.selection import first_before_release
-from panekeeper import CheckpointError, CheckpointInUse, JobFailed, TimeInterval, agg, windowed
+from panekeeper import CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.recovery.errors import SavepointRefused
@@ -68,7 +66,7 @@ def not_recorded(readings: Readings, fail_at: Fail, batch: int, *added: str, **t
         The file that the first one records when it goes on, and its content.
     """
     fail(readings, fail_at, "before-delta", batch, **tables)
-    prepared = readings.checkpoint / prepared_file(0, batch)
+    prepared = readings.epoch / prepared_file(0, batch)
     record = prepared.read_bytes()
     prepared.unlink()
     fail(readings, fail_at, "before-plan", batch, *added, **tables)
@@ -101,7 +99,7 @@ def test_an_added_aggregate_begins_after_the_panes_of_a_process_that_was_paused(
     of the added aggregate: one of the rows that came since would be wrong.
     """
     batch = begin(readings)
-    job = readings.checkpoint / JOB_FILE
+    job = readings.epoch / JOB_FILE
     if late != "declaration":
         prepared, record = not_recorded(readings, fail_at, batch, "more")
         complete = BatchJournal.complete
@@ -174,7 +172,7 @@ def test_rows_beside_a_record_that_comes_late_are_still_there(
     batch = begin(readings) + 1
     readings.put(("a", "10:06:40", 8))
     fail(readings, fail_at, "before-delta", batch)
-    prepared = readings.checkpoint / prepared_file(0, batch)
+    prepared = readings.epoch / prepared_file(0, batch)
     record = prepared.read_bytes()
     assert [path for path in prepared.parent.iterdir() if path.is_dir()]
     prepared.unlink()
@@ -194,7 +192,7 @@ def test_rows_go_to_the_key_groups_of_the_last_batch_whatever_a_paused_start_has
     keys = "abcdef"
     readings.put(*((key, "10:00:10", 1) for key in keys), ("a", "10:05:00", 0))
     run(readings)
-    job = readings.checkpoint / JOB_FILE
+    job = readings.epoch / JOB_FILE
     groups = list(group_ids(late["group_ids"], late["group_ids"]))
     job.write_text(json.dumps(json.loads(job.read_text()) | late | {"group_ids": groups}))
     with pytest.raises(SavepointRefused, match="stop the job and start it once"):
@@ -207,17 +205,3 @@ def test_rows_go_to_the_key_groups_of_the_last_batch_whatever_a_paused_start_has
         [*((key, 0, 1) for key in keys), *((key, 1, 11) for key in keys)]
     )
     assert len(json.loads(job.read_text())["group_ids"]) == 2
-
-
-@pytest.mark.extended
-def test_a_checkpoint_that_a_paused_restore_has_moved_is_named(readings: Readings) -> None:
-    """It was to give way to the copy of a savepoint, which another restore had put there; the job had run since."""
-    begin(readings)
-    moved = readings.checkpoint.with_name(f"{readings.checkpoint.name}.replaced-1")
-    readings.checkpoint.rename(moved)
-    with pytest.raises(CheckpointError, match=f"Put it in the place of {re.escape(str(readings.checkpoint))}"):
-        run(readings)
-    shutil.rmtree(readings.checkpoint, ignore_errors=True)
-    moved.rename(readings.checkpoint)
-    run(readings)
-    assert sum(row["rows_in"] for row in readings.rows("log_metrics")) == 3

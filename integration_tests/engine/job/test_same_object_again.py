@@ -57,10 +57,10 @@ def test_a_command_is_given_to_its_own_run_only(readings: Readings) -> None:
     first = readings.run()
     second = readings.start(trigger="immediate")
     try:
-        pulse = sorted(path.name for path in (readings.checkpoint / "pulse").glob("*.json"))
+        pulse = sorted(path.name for path in (readings.epoch / "pulse").glob("*.json"))
         with pytest.raises(CheckpointInUse):
             first._launch.command("flush")
-        assert sorted(path.name for path in (readings.checkpoint / "pulse").glob("*.json")) == pulse
+        assert sorted(path.name for path in (readings.epoch / "pulse").glob("*.json")) == pulse
     finally:
         second.stop()
     assert not second.finished

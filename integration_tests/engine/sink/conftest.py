@@ -26,7 +26,7 @@ def fail_in_batch_2(readings: Readings, fail_at: Callable[[str, int], None], poi
 
 def recorded(readings: Readings, number: int) -> PreparedBatch | None:
     """What is recorded of a batch."""
-    folder = LocalFolder(readings.checkpoint)
+    folder = LocalFolder(readings.epoch)
     record = read_record(folder)
     assert record is not None
     return read_prepared(folder, 0, number, job=record.id)

@@ -120,7 +120,7 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     """It raises in the library; Spark skips its append, as the version is known."""
     put_all(readings)
     readings.run()
-    record = JobRecord.from_json(json.loads((readings.checkpoint / JOB_FILE).read_text()))
+    record = JobRecord.from_json(json.loads((readings.epoch / JOB_FILE).read_text()))
     paused = SmallCommits(str(readings.folder / "log"), sleep=lambda _: None)
     readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     readings.run()
@@ -139,7 +139,7 @@ def test_a_later_epoch_lets_no_earlier_one_merge(readings: Readings) -> None:
     """As above, for the view: a row that would be newer is not taken."""
     put_all(readings)
     readings.run()
-    record = JobRecord.from_json(json.loads((readings.checkpoint / JOB_FILE).read_text()))
+    record = JobRecord.from_json(json.loads((readings.epoch / JOB_FILE).read_text()))
     path = str(readings.folder / "view")
     paused = SmallCommits(path, sleep=lambda _: None)
     readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")

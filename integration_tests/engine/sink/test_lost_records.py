@@ -66,7 +66,7 @@ def test_a_record_that_writes_to_what_is_no_table_of_a_job_is_damaged(
     batch = recorded(story, 2)
     assert batch is not None
     other = replace(batch.writes[0], role="extra", table="", path=str(story.folder / "view"))
-    (story.checkpoint / prepared_file(0, 2)).write_bytes(replace(batch, writes=[*batch.writes, other]).to_bytes())
+    (story.epoch / prepared_file(0, 2)).write_bytes(replace(batch, writes=[*batch.writes, other]).to_bytes())
     with pytest.raises(CorruptState, match="is damaged: it writes as"):
         story.start()
 

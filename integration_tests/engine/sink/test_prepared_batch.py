@@ -66,7 +66,7 @@ def test_a_recorded_batch_needs_no_control_file_that_it_was_begun_with(
     fail_at("between-delta", 0)
     with pytest.raises(JobFailed):
         story.run()
-    for path in (story.checkpoint / "pulse").glob("*.json"):
+    for path in (story.epoch / "pulse").glob("*.json"):
         path.unlink()
     story.run()
     assert story.log() == LOG
@@ -100,9 +100,9 @@ def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: 
         last = readings.numbers("commits")[-1]
         batch = recorded(readings, last)
         assert batch is not None
-        assert batch.spark_commit == (readings.checkpoint / "commits" / str(last)).read_text()
+        assert batch.spark_commit == (readings.epoch / "commits" / str(last)).read_text()
         assert batch.spark_commit.startswith(f"v{state_format}\n")
-        assert [path.name for path in (readings.checkpoint / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
+        assert [path.name for path in (readings.epoch / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
         assert number <= last
     assert readings.log() == LOG
 
@@ -120,9 +120,9 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     assert batch is not None
     assert set(batch.large) == {"results", "rejected"}
     assert [rows.num_rows for name, rows in batch.rows.items() if name in batch.large] == [0, 0]
-    assert all((story.checkpoint / folder).is_dir() for folder in batch.large.values())
+    assert all((story.epoch / folder).is_dir() for folder in batch.large.values())
     monkeypatch.setattr(processor, "DRIVER_BYTES", 2**24)
-    part = next(story.checkpoint / name for name in batch.large_files if name.endswith(".parquet"))
+    part = next(story.epoch / name for name in batch.large_files if name.endswith(".parquet"))
     away = part.rename(story.folder / part.name)
     with pytest.raises(CorruptState, match=r"part-\S+ in .* is damaged: it is gone; restore this checkpoint from"):
         story.start()
@@ -134,7 +134,7 @@ def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
     assert story.log() == LOG
     assert story.log("view") == LOG[1:]
     assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME"]
-    assert not [path for path in (story.checkpoint / "panekeeper" / "prepared").iterdir() if path.is_dir()]
+    assert not [path for path in (story.epoch / "panekeeper" / "prepared").iterdir() if path.is_dir()]
 
 
 def test_a_table_that_was_moved_gets_the_batch_where_it_is(

@@ -55,8 +55,8 @@ def test_the_same_printed_as_lines(job: FakeCheckpoint, tmp_path: Path, capsys: 
         (["savepoints", location], "one: "),
         (["show", location, "one"], "window.kind: timeInterval"),
         (["verify", location, "one"], "savepoint one is intact"),
-        (["restore", location, "one", "--dry-run"], "would be replaced"),
-        (["restore", location, "one"], "was replaced"),
+        (["restore", location, "one", "--dry-run"], "would be taken back"),
+        (["restore", location, "one"], "was taken back"),
         (["clone", location, "one", "--into", str(tmp_path / "c")], "was cloned"),
         (["prune", location, "--keep", "1"], "removed: none"),
     ]
@@ -87,7 +87,7 @@ def test_an_error_of_the_disk_is_one_line_too(
     job: FakeCheckpoint, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that cannot be read, and one that this user may not read; `--json` prints it as an object."""
-    record = job.folder / JOB_FILE
+    record = Path(job.files.place, JOB_FILE)
     record.unlink()
     record.mkdir()
     assert main(["status", str(job.folder)]) == ExitCode.FAILED
@@ -99,7 +99,7 @@ def test_an_error_of_the_disk_is_one_line_too(
     monkeypatch.setattr(LocalFiles, "read", refuse)
     assert main(["savepoint", str(job.folder), "one", "--to", str(job.folder) + "-saved", "--json"]) == ExitCode.FAILED
     printed = capsys.readouterr()
-    words = f"{job.folder / JOB_FILE} cannot be used: Permission denied; run this as the user who runs the job"
+    words = f"{job.folder / 'job.json'} cannot be used: Permission denied; run this as the user who runs the job"
     assert printed.err == f"panekeeper savepoint: {words}\n"
     assert json.loads(printed.out)["kind"] == "PermissionError"
 

@@ -16,7 +16,6 @@ import pytest
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
-from panekeeper.state.checkpoint.layout import RESET_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 Content = dict[str, Any]
@@ -72,7 +71,7 @@ def _sparse(path: Path) -> None:
 ATTACKS: dict[str, tuple[Callable[[Location], object], str]] = {
     **{
         f"the path {path}": (_path(path), "content that Panekeeper never writes")
-        for path in ("../planted", "/planted", "state/../../planted", "state//x", "state\\x", RESET_FILE, ".hidden")
+        for path in ("../planted", "/planted", "state/../../planted", "state//x", "state\\x", "begin.json", ".hidden")
     },
     "a size beyond all disks": (lambda at: at.add("state/0/0/x", size=2**62), "content that Panekeeper never writes"),
     "more bytes than the manifest says": (
@@ -173,7 +172,7 @@ def test_a_hostile_savepoint_is_refused_in_one_line(
             assert main(arguments(at, tmp_path)) == ExitCode.DONE
         else:
             assert re.search(said, refused(arguments(at, tmp_path), capsys))
-    own = tuple(str(tmp_path / name) for name in ("checkpoint.incoming", "clone"))
+    own = tuple(str(tmp_path / name) for name in ("checkpoint/epochs/0000/panekeeper/claims", "clone"))
     after = {name: content for name, content in contents(tmp_path).items() if not name.startswith(own)}
     assert after == before
 

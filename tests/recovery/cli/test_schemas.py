@@ -90,7 +90,7 @@ def test_what_a_drain_prints_fits_its_schema(job: FakeCheckpoint, capsys: pytest
     lease = acquire(job.files, "readings")
     lease.set_report(lambda: {"batch": 2, "open": {"panes": 2, "tuples": None, "next_due": 5, "next_watermark": None}})
     schema = schema_as_printed("drain", capsys)["anyOf"][0]
-    result = drain(job.files, sleep=lambda _: lease.release("ended"))
+    result = drain(job.top, sleep=lambda _: lease.release("ended"))
     assert result["open"]["panes"] == 2
     jsonschema.validate(json.loads(json.dumps(result)), schema)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.checkpoint.layout import JOB_FILE
@@ -15,8 +16,10 @@ RECORD = JobRecord(name="readings", id="7f", declaration={}, group_ids=(3,), ver
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> LocalFolder:
-    """The checkpoint of a job that has finished batch 1 and begun batch 2."""
-    folder = LocalFolder(tmp_path)
+    """The only epoch in the checkpoint of a job that has finished batch 1 and begun batch 2."""
+    root = LocalFolder(tmp_path)
+    create_pointer(root, Pointer(name=RECORD.name, id=RECORD.id, epoch=0))
+    folder = epoch_folder(root, 0)
     folder.write_json(JOB_FILE, RECORD.to_json())
     folder.write_json("metadata", {"id": "7"})
     for log, batches in (("offsets", (0, 1, 2)), ("commits", (0, 1))):
@@ -26,6 +29,11 @@ def checkpoint(tmp_path: Path) -> LocalFolder:
     log_file(folder, "offsets", ".98.5e0c.tmp")
     log_file(folder, "commits", "97.tmp")
     return folder
+
+
+def whole(epoch: LocalFolder) -> LocalFolder:
+    """Return the checkpoint of an epoch."""
+    return LocalFolder(Path(epoch.root))
 
 
 def log_file(folder: LocalFolder, log: str, name: str) -> None:

@@ -20,8 +20,8 @@ from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.health import Limits, with_health
 from panekeeper.recovery.jobs.job_status import JobStatus
 from panekeeper.state.checkpoint.clock import now_us
+from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
-from panekeeper.state.checkpoint.reset_intent import ResetIntent, write_reset_intent
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
@@ -113,15 +113,15 @@ def mix_logs(job: FakeCheckpoint) -> None:
     job.put("commits/9", "v2\n{}")
 
 
-def interrupt_restore(job: FakeCheckpoint) -> None:
-    """Leave the intent of a restore."""
-    job.files.parent().put_bytes(f"{job.files.name}.restoring.json", b"{}")
+def lose_pointer(job: FakeCheckpoint) -> None:
+    """Remove the file that says which epoch is current."""
+    job.top.remove("job.json")
 
 
-def interrupt_restore_and_lose_the_folder(job: FakeCheckpoint) -> None:
-    """As a restore that was killed while it replaced the folder."""
-    interrupt_restore(job)
+def lose_epoch(job: FakeCheckpoint) -> None:
+    """Remove the folder of the current epoch."""
     job.files.clear()
+    job.top.put_bytes("epochs/0007/begin.json", b"{}")
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def interrupt_restore_and_lose_the_folder(job: FakeCheckpoint) -> None:
     [
         (break_record, "job.json in .* is damaged"),
         (break_lease, "running.json in .* is damaged"),
-        (lose_record, "job.json is missing: restore the job from a savepoint"),
+        (lose_record, "holds no checkpoint of Panekeeper"),
+        (lose_pointer, "job.json is missing: restore the job from a savepoint"),
+        (lose_epoch, "points to epoch 0, and epochs/0000 is gone"),
         (mix_logs, "do not belong together"),
-        (interrupt_restore, "a restore of it was interrupted"),
-        (interrupt_restore_and_lose_the_folder, "a restore of it was interrupted"),
     ],
 )
 def test_a_damaged_job_is_listed_with_its_reason_beside_the_others(
@@ -144,8 +144,8 @@ def test_a_damaged_job_is_listed_with_its_reason_beside_the_others(
     assert main(["jobs", storage, "--check"]) == ExitCode.UNUSABLE
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:3] == ["job", "state", "health"]
-    assert [line.split()[-1] for line in lines[1:3]] == [bad.files.root, good.files.root]
-    (note,) = [line for line in lines[3:] if line.startswith(f"{bad.files.root}: ")]
+    assert [line.split()[-1] for line in lines[1:3]] == [bad.top.root, good.top.root]
+    (note,) = [line for line in lines[3:] if line.startswith(f"{bad.top.root}: ")]
     assert re.search(reason, note)
 
 
@@ -172,7 +172,7 @@ def test_folders_of_other_kinds_are_not_jobs(storage: str) -> None:
     """Not a Delta table, nor savepoints, nor a folder that has only the name of our own."""
     job = FakeCheckpoint(f"{storage}/deep/one").run(1)
     for name in ("table/_delta_log/x", "savepoints/blobs/x", "savepoints/savepoints/x", "code/panekeeper/x.py"):
-        job.files.parent().put_bytes(name, b"")
+        job.top.parent().put_bytes(name, b"")
     FakeCheckpoint(f"{storage}/deep/table/inner").run(1)
     FakeCheckpoint(f"{storage}/deep/savepoints/inner").run(1)
     assert [one.checkpoint for one in list_jobs([storage])] == [job.files.root]
@@ -219,10 +219,10 @@ def test_health_is_one_word_and_its_reason(status: JobStatus, limits: Limits, he
 def test_a_job_whose_state_the_next_start_discards_cannot_be_resumed(tmp_path: Path) -> None:
     """A reset to its initial state was killed: whatever batches are committed, a start completes it."""
     job = FakeCheckpoint(tmp_path / "a").run(2)
-    write_reset_intent(job.files, ResetIntent(epoch=1, view=None))
+    write_begin(job.files, Begin(kind="reset"))
     (found,) = list_jobs([tmp_path])
     assert (found.resumable, found.health) == (False, "unusable")
-    assert "a reset of it to the initial state was begun" in found.why
+    assert "a reset of it to the initial state is not complete" in found.why
 
 
 def test_check_exits_by_health_and_a_list_by_the_worst(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,10 +21,12 @@ from panekeeper.recovery.jobs.job_status import JobStatus
 from panekeeper.recovery.jobs.remote import drain
 from panekeeper.recovery.jobs.status import status
 from panekeeper.state.checkpoint.control_files import ControlCommand, write_control_file
+from panekeeper.state.checkpoint.epochs import Pointer, create_pointer
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.layout import JOB_FILE, RUNNING_FILE, STOPPED_FILE
 from panekeeper.state.checkpoint.owner import read_owner
-from tests.recovery.jobs.conftest import log_file
+from panekeeper.state.errors import CorruptState
+from tests.recovery.jobs.conftest import log_file, whole
 
 ROOT = Path(__file__).resolve().parents[3]
 LEFT = {"open": {"panes": 2, "tuples": 40, "next_due": 86_400_000_000}, "batch": 2}
@@ -63,9 +65,9 @@ def vanish(lease: Lease, folder: LocalFolder) -> None:
 
 def test_status_distinguishes_running_ended_failed_and_crashed_jobs(checkpoint: LocalFolder) -> None:
     """By its lease while there is one, else by its end record; numbers of half-written files do not count."""
-    assert status(checkpoint).state == "new"
+    assert status(whole(checkpoint)).state == "new"
     lease = acquire(checkpoint, "readings", now=lambda: 5)
-    result = status(checkpoint, now=lambda: 7_000_005)
+    result = status(whole(checkpoint), now=lambda: 7_000_005)
     owner = read_owner(checkpoint)
     assert owner is not None
     assert result == JobStatus(
@@ -88,12 +90,12 @@ def test_status_distinguishes_running_ended_failed_and_crashed_jobs(checkpoint: 
     )
 
     lease.release("failed")
-    result = status(checkpoint)
+    result = status(whole(checkpoint))
     assert (result.state, result.running, result.pid, result.health) == ("failed", False, None, "down")
     assert result.stopped == "1970-01-01T00:00:00Z"
     again = acquire(checkpoint, "readings", now=lambda: 7)
     vanish(again, checkpoint)
-    result = status(checkpoint)
+    result = status(whole(checkpoint))
     assert (result.state, result.running, result.health, result.resumable) == ("lost", False, "down", True)
 
 
@@ -103,8 +105,13 @@ def test_a_folder_without_a_checkpoint_of_panekeeper_is_refused(tmp_path: Path) 
     for command in (status, drain):
         with pytest.raises(ForeignCheckpoint, match="the folder that start"):
             command(folder)
-    (tmp_path / "panekeeper").mkdir()
-    (tmp_path / JOB_FILE).write_text("{")
+    folder.write(JOB_FILE, b"{")
+    with pytest.raises(CheckpointError, match="older layout"):
+        status(folder)
+    create_pointer(folder, Pointer(name="readings", id="7f", epoch=0))
+    with pytest.raises(CorruptState, match=r"epochs/0000 is gone"):
+        status(folder)
+    folder.part("epochs/0000").write(JOB_FILE, b"{")
     with pytest.raises(CheckpointError, match="damaged"):
         status(folder)
 
@@ -120,7 +127,7 @@ def test_a_drain_waits_until_the_job_has_ended(checkpoint: LocalFolder) -> None:
         lease.release("ended")
 
     clock = Clock(lambda: None, end, lambda: log_file(checkpoint, "commits", "2"))
-    result = drain(checkpoint, now=clock.now, sleep=clock.sleep)
+    result = drain(whole(checkpoint), now=clock.now, sleep=clock.sleep)
     assert result == {
         "checkpoint": checkpoint.root,
         "job": "readings",
@@ -154,7 +161,7 @@ def test_a_drain_reports_no_open_work_that_the_job_did_not_record(checkpoint: Lo
     lease = acquire(checkpoint, "readings")
     log_file(checkpoint, "commits", "2")
     clock = Clock(lambda: lease.release("ended"))
-    result = drain(checkpoint, now=clock.now, sleep=clock.sleep)
+    result = drain(whole(checkpoint), now=clock.now, sleep=clock.sleep)
     assert not {"open", "batch"} & set(result)
 
 
@@ -179,19 +186,19 @@ def test_a_drain_takes_the_next_number_and_is_written_again_if_another_took_its_
         lease.release("ended")
 
     clock = Clock(overwrite, end)
-    drain(Raced(checkpoint.path), now=clock.now, sleep=clock.sleep)
+    drain(Raced(Path(checkpoint.root)), now=clock.now, sleep=clock.sleep)
 
 
 def test_no_drain_is_written_where_no_job_runs(checkpoint: LocalFolder) -> None:
     """Never started, ended, or crashed: the error says which, and no command is left for the next start."""
     with pytest.raises(JobNotRunning, match="none has ended there before"):
-        drain(checkpoint)
+        drain(whole(checkpoint))
     acquire(checkpoint, "readings", now=lambda: 0).release("ended")
     with pytest.raises(JobNotRunning, match="the last one ended 1970-01-01T00:00:00Z"):
-        drain(checkpoint)
+        drain(whole(checkpoint))
     vanish(acquire(checkpoint, "readings", now=lambda: 0), checkpoint)
     with pytest.raises(JobNotRunning, match="exited without releasing its lease, last heartbeat 1970"):
-        drain(checkpoint)
+        drain(whole(checkpoint))
     assert pulse(checkpoint) == []
 
 
@@ -200,7 +207,7 @@ def test_a_drain_that_takes_too_long_continues_after_the_timeout(checkpoint: Loc
     lease = acquire(checkpoint, "readings")
     clock = Clock()
     with pytest.raises(DrainTimeout, match=r"within 3 s. It continues to drain and stays resumable"):
-        drain(checkpoint, timeout=3, now=clock.now, sleep=clock.sleep)
+        drain(whole(checkpoint), timeout=3, now=clock.now, sleep=clock.sleep)
     assert clock.us == 3_000_000
     assert lease.release_if_ended()
     lease.release("ended")
@@ -216,7 +223,7 @@ def test_a_job_that_ends_before_it_drained_is_an_error(checkpoint: LocalFolder, 
         "vanished": (JobNotRunning, "exited without releasing its lease"),
     }[how]
     with pytest.raises(expected, match=message):
-        drain(checkpoint, now=clock.now, sleep=clock.sleep)
+        drain(whole(checkpoint), now=clock.now, sleep=clock.sleep)
 
 
 def test_the_command_drains_a_job_of_another_thread(

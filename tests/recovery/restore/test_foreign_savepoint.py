@@ -15,21 +15,19 @@ import pytest
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused, UntrustedSavepoint
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.confirmed_tables import unconfirmed_tables
-from panekeeper.recovery.restore.intent import read_intent
 from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.restore.target import target_at
 from panekeeper.recovery.savepoint.catalog import show, verify
 from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.savepoint.create import Savepoint
 from panekeeper.recovery.savepoint.manifest import manifest_file
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH
-from panekeeper.state.checkpoint.layout import JOB_FILE, RESET_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.layout import JOB_FILE, TABLES_FILE
 from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
-from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 USES: dict[str, Callable[[Archive, Path], Any]] = {
@@ -44,7 +42,7 @@ COPIES = USES | {"verify": lambda archive, _: temporary_copy(archive, show(archi
 
 def with_tables(job: FakeCheckpoint) -> FakeCheckpoint:
     """Let a job have a table, in a Delta log of one commit."""
-    folder = job.files.parent().child("log")
+    folder = job.top.parent().child("log")
     folder.put_bytes("_delta_log/00000000000000000000.json", b"{}")
     job.tables(log=folder.root, view=None)
     return job
@@ -78,7 +76,7 @@ def made(job: FakeCheckpoint, archive: MemoryArchive) -> Savepoint:
 
 @pytest.mark.usefixtures("made")
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("path", ["../planted", "/planted", "state/../../planted", "state//x", RESET_FILE, "a/b"])
+@pytest.mark.parametrize("path", ["../planted", "/planted", "state/../../planted", "state//x", "begin.json", "a/b"])
 def test_a_file_outside_of_a_checkpoint_is_never_written(
     archive: MemoryArchive, tmp_path: Path, use: str, path: str
 ) -> None:
@@ -126,16 +124,16 @@ def test_a_table_that_only_the_manifest_names_is_not_taken_back(
     assert str(refused.value).endswith(f"panekeeper restore memory://test one {flags}")
 
 
-def test_tables_are_confirmed_by_the_checkpoint_the_interrupted_restore_or_the_caller(
+def test_tables_are_confirmed_by_the_checkpoint_or_the_caller(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
     """In any spelling of their path."""
     manifest = savepoint(with_tables(job).folder, "one", to=archive).manifest
-    here, new = RestorePaths(checkpoint=job.files), RestorePaths(checkpoint=LocalFiles(tmp_path / "new"))
-    assert unconfirmed_tables(manifest, here, None, (), None) == ()
-    assert unconfirmed_tables(manifest, new, None, (), None) == (f"{tmp_path}/log",)
-    assert unconfirmed_tables(manifest, new, None, [f"file:{tmp_path}/x/../log"], None) == ()
-    assert unconfirmed_tables(manifest, new, None, [tmp_path / "log"], None) == ()
+    here, new = target_at(job.top, "readings"), target_at(LocalFiles(tmp_path / "new"), "readings")
+    assert unconfirmed_tables(manifest, here, (), None) == ()
+    assert unconfirmed_tables(manifest, new, (), None) == (f"{tmp_path}/log",)
+    assert unconfirmed_tables(manifest, new, [f"file:{tmp_path}/x/../log"], None) == ()
+    assert unconfirmed_tables(manifest, new, [tmp_path / "log"], None) == ()
 
 
 @pytest.mark.parametrize("lost", ["folder", TABLES_FILE])
@@ -145,7 +143,7 @@ def test_after_a_loss_the_message_has_the_command(
     """The whole checkpoint, or the file that names its tables."""
     savepoint(with_tables(job).folder, "one", to=archive)
     if lost == "folder":
-        job.files.clear()
+        job.top.clear()
     else:
         job.put(lost, "{")
     with pytest.raises(SavepointRefused, match=rf"--checkpoint {job.folder} --table {tmp_path}/log$"):
@@ -157,7 +155,7 @@ def test_a_folder_that_only_the_manifest_names_is_not_created(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
     """A lost checkpoint without tables is restored once its folder is named."""
-    job.files.clear()
+    job.top.clear()
     with pytest.raises(SavepointRefused, match=rf"one --checkpoint {job.folder}$"):
         restore(archive, "one")
     assert list(tmp_path.iterdir()) == []
@@ -183,7 +181,7 @@ def test_a_savepoint_whose_own_record_is_anothers_is_refused_before_anything_is_
     add_file(archive, JOB_FILE, json.dumps(record).encode())
     with pytest.raises(DamagedSavepoint, match=rf"{JOB_FILE} .* does not fit its manifest"):
         restore(archive, "one")
-    assert read_intent(RestorePaths(checkpoint=job.files)) is None
+    assert job.epochs == [0]
 
 
 def snapshot(local_name: str) -> bytes:
@@ -209,18 +207,6 @@ def test_names_by_which_spark_would_write_elsewhere_are_refused(
     add_file(archive, path, data)
     with pytest.raises(DamagedSavepoint, match=rf"{path} .* content that Spark never writes"):
         COPIES[use](archive, tmp_path)
-
-
-@pytest.mark.usefixtures("made")
-def test_an_interrupted_restore_keeps_which_tables_it_may_take_back(
-    job: FakeCheckpoint, archive: MemoryArchive
-) -> None:
-    """So the same call completes it, also while the old checkpoint is set aside."""
-    killed_at("aside", archive)
-    intent = read_intent(RestorePaths(checkpoint=job.files))
-    assert intent is not None
-    assert intent.tables == ()
-    restore(archive, "one")
 
 
 @pytest.mark.parametrize("use", USES)

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.restore.clone import clone
-from panekeeper.recovery.restore.intent import STEPS
-from panekeeper.recovery.restore.restore import restore
-from panekeeper.recovery.restore.superseded import mark_superseded
-from panekeeper.recovery.storage.delta_log import SavedTable
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.restore.prune import prune_epochs
+from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.state.checkpoint.epochs import Pointer, current_epoch, is_begun, read_begin, read_pointer, switch
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, SAVEPOINT_FILE, SUPERSEDED_FILE
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, claim_file
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
@@ -42,7 +41,9 @@ def killed_at(step: str, archive: MemoryArchive, **options: Any) -> None:
 
 def record(folder: Path | str) -> JobRecord:
     """The job record of a checkpoint."""
-    found = read_record(checkpoint_at(folder))
+    current = current_epoch(checkpoint_at(folder))
+    assert current is not None
+    found = read_record(current)
     assert found is not None
     return found
 
@@ -71,43 +72,64 @@ def test_a_restore_that_is_to_lose_nothing_is_refused_once_a_job_has_run(
     restore(archive, "two", if_unchanged=True)
 
 
-def test_a_restore_brings_back_every_file_and_raises_the_epoch(
-    stored_job: FakeCheckpoint, archive: MemoryArchive
-) -> None:
-    """What came after the savepoint is gone, with leases and markers; nothing is left beside the folder."""
+def test_a_restore_brings_back_every_file_in_a_new_epoch(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """What came after the savepoint is in the folder of the epoch before, which stays as it was."""
     before = stored_job.contents()
     savepoint(stored_job.root, "one", to=archive)
     stored_job.run(2).write_control_file(2)
     stored_job.put(FLUSHED_FILE, '{"batch": 4}')
     stored_job.lease(pid=2**22 + 1)
+    after = stored_job.contents()
     plan = restore(archive, "one")
 
     assert without_record(stored_job.contents()) == without_record(before)
     assert (plan.epoch, plan.forgotten, plan.batch, plan.replaces) == (1, (3, 4), 2, True)
     assert (record(stored_job.root).id, record(stored_job.root).epoch) == ("0123456789ab", 1)
-    assert stored_job.siblings() == ["checkpoint"]
+    assert read_pointer(stored_job.top) == Pointer(name="readings", id="0123456789ab", epoch=1)
+    kept = stored_job.contents(epoch=0)
+    assert kept.pop(RUNNING_FILE)  # of a job that had crashed
+    assert kept == {name: text for name, text in after.items() if name != RUNNING_FILE}
+    assert stored_job.epochs == [0, 1]
 
 
 def test_each_restore_has_a_greater_epoch_than_any_before(job: FakeCheckpoint, archive: MemoryArchive) -> None:
-    """Of the savepoint and of the present checkpoint the greater counts."""
+    """Of the savepoint, of the folders that there are, and of those that never became current, the greatest counts."""
     savepoint(job.folder, "one", to=archive)
     assert [restore(archive, "one").epoch for _ in range(3)] == [1, 2, 3]
     savepoint(job.folder, "two", to=archive)
     assert restore(archive, "two").epoch == 4
-    assert record(job.folder).epoch == 4
+    killed_at("copied", archive)
+    assert restore(archive, "one").epoch == 6
+    assert record(job.folder).epoch == 6
 
 
-def test_where_earlier_epochs_are_not_known_the_checkpoint_gets_a_new_id(
-    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
-) -> None:
-    """In a new folder, and over a damaged record: no transaction id is ever used twice."""
+def test_a_new_folder_gets_an_id_of_its_own(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
+    """No transaction id is ever used twice. A folder that has an id keeps it, be the rest of it damaged."""
     savepoint(job.folder, "one", to=archive)
     restore(archive, "one", checkpoint=tmp_path / "b")
     restore(archive, "one", checkpoint=tmp_path / "c")
     job.put(JOB_FILE, "{")
     restore(archive, "one")
     ids = [record(folder).id for folder in (tmp_path / "b", tmp_path / "c", job.folder)]
-    assert len({"0123456789ab", *ids}) == 4
+    assert len(set(ids)) == 3
+    assert ids[-1] == "0123456789ab"
+
+
+@pytest.mark.parametrize("lost", ["the pointer", "a part of the pointer", "the epoch", "all"])
+def test_whatever_of_a_checkpoint_is_lost_a_restore_brings_it_back(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, lost: str
+) -> None:
+    """One command; which job it is says the savepoint, where the folder does not."""
+    before = stored_job.contents()
+    savepoint(stored_job.root, "one", to=archive)
+    if lost == "the pointer":
+        stored_job.top.remove("job.json")
+    elif lost == "a part of the pointer":
+        stored_job.top.put_bytes("job.json", b'{"name": "rea')
+    else:
+        (stored_job.top if lost == "all" else stored_job.files).clear()
+    restore(archive, "one", checkpoint=stored_job.root)
+    assert without_record(stored_job.contents()) == without_record(before)
 
 
 def test_a_dry_run_changes_nothing(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
@@ -116,7 +138,7 @@ def test_a_dry_run_changes_nothing(stored_job: FakeCheckpoint, archive: MemoryAr
     before = stored_job.run().contents()
     plan = restore(archive, "one", dry_run=True)
     assert stored_job.contents() == before
-    assert stored_job.siblings() == ["checkpoint"]
+    assert stored_job.epochs == [0]
     assert restore(archive, "one") == plan
 
 
@@ -124,43 +146,89 @@ def test_a_dry_run_changes_nothing(stored_job: FakeCheckpoint, archive: MemoryAr
 def test_a_restore_killed_after_any_step_is_completed_by_the_same_call(
     stored_job: FakeCheckpoint, archive: MemoryArchive, step: str
 ) -> None:
-    """With the result of one that was not interrupted."""
+    """Before the new epoch is current nothing has changed; after it, the same epoch is completed."""
     before = stored_job.contents()
     savepoint(stored_job.root, "one", to=archive)
-    stored_job.run(2)
+    after = stored_job.run(2).contents()
     killed_at(step, archive)
+    if step == "copied":
+        assert stored_job.contents() == after
+    else:
+        assert without_record(stored_job.contents()) == without_record(before)
     restore(archive, "one")
     assert without_record(stored_job.contents()) == without_record(before)
-    assert record(stored_job.root).epoch == 1
-    assert stored_job.siblings() == ["checkpoint"]
+    is_begun_again = step in ("copied", STEPS[-1])  # the last step was noted: a second restore
+    assert record(stored_job.root).epoch == (2 if is_begun_again else 1)
+    assert read_begin(stored_job.files) is not None
+    assert is_begun(stored_job.files)
+    assert not stored_job.files.exists(RUNNING_FILE)
 
 
-def test_an_interrupted_restore_must_be_completed_before_another(
-    stored_job: FakeCheckpoint, archive: MemoryArchive
+@pytest.mark.parametrize("step", ["current", "fenced"])
+def test_no_savepoint_is_made_amid_a_restore_and_another_one_takes_its_place(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, step: str
 ) -> None:
-    """Its tables may have gone back already."""
+    """The tables do not fit the checkpoint yet. A restore of another savepoint begins one more epoch."""
     savepoint(stored_job.root, "one", to=archive)
     savepoint(stored_job.run().root, "two", to=archive)
-    killed_at("tables", archive)
-    with pytest.raises(SavepointRefused, match=r"a restore of savepoint 'one' .* was interrupted"):
-        restore(archive, "two")
-    with pytest.raises(SavepointRefused, match=r"a restore of .* was interrupted"):
+    killed_at(step, archive)
+    with pytest.raises(SavepointRefused, match=r"a restore of the job of .* is not complete"):
         savepoint(stored_job.root, "three", to=archive)
-    restore(archive, "one")
-    restore(archive, "two")
+    assert restore(archive, "two").epoch == 2
+    assert stored_job.files.exists("commits/3")
+    savepoint(stored_job.root, "three", to=archive)
 
 
-def test_an_interrupted_restore_whose_copy_is_gone_begins_again(
+def test_of_two_restores_at_the_same_time_one_is_refused(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """By the lease of the current epoch, while the copy is made; a job that starts is refused in the same way."""
+    savepoint(stored_job.root, "one", to=archive)
+
+    def start_another(step: str) -> None:
+        if step == "copied":
+            with pytest.raises(SavepointRefused, match=r"the restore of job 'readings' .* runs on"):
+                restore(archive, "one")
+
+    assert restore(archive, "one", on_step=start_another).epoch == 1
+
+
+def test_a_restore_that_was_paused_changes_nothing_once_another_one_is_complete(
     stored_job: FakeCheckpoint, archive: MemoryArchive
 ) -> None:
-    """It is never taken for complete."""
+    """It has lost its lease meanwhile; and if it looks just before, the pointer is not what it was."""
     savepoint(stored_job.root, "one", to=archive)
-    stored_job.run()
-    killed_at("tables", archive)
-    stored_job.files.parent().child("checkpoint.incoming").clear()
-    restore(archive, "one")
-    assert not stored_job.files.exists("commits/3")
-    assert stored_job.siblings() == ["checkpoint"]
+
+    def pause(step: str) -> None:
+        if step == "copied":
+            stored_job.files.remove(claim_file(1))  # as whoever takes over does
+            stored_job.files.remove(RUNNING_FILE)
+            assert restore(archive, "one").epoch == 2
+
+    with pytest.raises(CheckpointInUse, match="has lost the lease"):
+        restore(archive, "one", on_step=pause)
+    assert record(stored_job.root).epoch == 2
+    old = Pointer(name="readings", id="0123456789ab", epoch=0)
+    with pytest.raises(CheckpointError, match=r"restored or reset .* meanwhile\. Nothing was changed"):
+        switch(stored_job.top, old.to_bytes(), replace(old, epoch=1))
+    assert record(stored_job.root).epoch == 2
+
+
+def test_former_epochs_stay_until_they_are_pruned(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """So do copies that never became current, while a restore may be making one. The current one always stays."""
+    savepoint(stored_job.root, "one", to=archive)
+    for _ in range(3):
+        restore(archive, "one")
+    killed_at("copied", archive)
+    before = stored_job.contents()
+    assert stored_job.epochs == [0, 1, 2, 3, 4]
+    stored_job.lease(pid=os.getpid())
+    assert prune_epochs(stored_job.root, keep=1).removed == (0, 1)
+    stored_job.files.remove(RUNNING_FILE)
+    done = prune_epochs(stored_job.root)
+    assert (done.removed, done.current, stored_job.epochs) == ((2, 4), 3, [3])
+    assert done.bytes > 0
+    assert prune_epochs(stored_job.root).removed == ()
+    assert stored_job.contents() == before
+    assert restore(archive, "one").epoch == 4
 
 
 def test_a_damaged_savepoint_is_noticed_before_anything_is_changed(
@@ -174,7 +242,7 @@ def test_a_damaged_savepoint_is_noticed_before_anything_is_changed(
     with pytest.raises(DamagedSavepoint, match="is damaged"):
         restore(archive, "one")
     assert stored_job.contents() == before
-    assert stored_job.siblings() == ["checkpoint", "checkpoint.incoming"]
+    assert stored_job.epochs == [0]
 
 
 @pytest.mark.parametrize("log", ["offsets/3", "commits/3", "sources/1/0"])
@@ -217,14 +285,14 @@ def test_a_folder_that_is_not_this_jobs_is_left_alone(
 
 
 def test_a_link_to_the_checkpoint_stays_a_link(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
-    """The folder it leads to is replaced, on its own disk."""
+    """The epochs are in the folder that it leads to."""
     link = tmp_path / "link"
     link.symlink_to(job.folder)
     savepoint(link, "one", to=archive)
     job.run()
     restore(archive, "one")
     assert link.is_symlink()
-    assert not (job.folder / "commits/3").exists()
+    assert not job.files.exists("commits/3")
 
 
 def test_in_another_folder_the_names_that_spark_wrote_are_changed(
@@ -234,34 +302,24 @@ def test_in_another_folder_the_names_that_spark_wrote_are_changed(
     savepoint(job.folder, "one", to=archive)
     new = tmp_path / "new"
     restore(archive, "one", checkpoint=new)
-    assert f"file://{new}/pulse/000000000001.json" in (new / "sources/1/0").read_text()
-    assert f"file:{new}/state/0/_stateSchema" in (new / "state/0/_metadata/v2/0").read_text()
+    epoch = new / "epochs/0001"
+    assert f"file://{epoch}/pulse/000000000001.json" in (epoch / "sources/1/0").read_text()
+    assert f"file:{epoch}/state/0/_stateSchema" in (epoch / "state/0/_metadata/v2/0").read_text()
 
 
-def test_every_other_checkpoint_of_the_tables_is_marked_as_superseded(
+def test_of_a_checkpoint_that_was_renamed_a_savepoint_is_made_and_restored(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
-    """Tables fit one checkpoint: not the folder the savepoint is of, nor those to which it was restored before."""
-    manifest = savepoint(job.folder, "one", to=archive).manifest
-    manifest = replace(manifest, tables={"log": SavedTable(path=str(tmp_path / "log"), version=1)})
-    new, newer = (LocalFiles(Path(FakeCheckpoint(tmp_path / name).root)) for name in ("new", "newer"))
-
-    def superseded_by() -> list[str | None]:
-        found = [folder.read_json(SUPERSEDED_FILE) for folder in (job.files, new, newer)]
-        return [None if one is None else Path(one["to"]).name for one in found]
-
-    mark_superseded(manifest, new, None)
-    assert superseded_by() == ["new", None, None]
-    mark_superseded(manifest, newer, None)
-    assert superseded_by() == ["newer", "newer", None]
-    with pytest.raises(SavepointRefused, match="its tables fit that checkpoint only; give that one"):
-        savepoint(job.folder, "two", to=archive)
-    mark_superseded(manifest, job.files, None)  # the folder itself is replaced by the copy after that
-    assert superseded_by() == ["newer", "newer", "checkpoint"]
-    mark_superseded(
-        replace(manifest, tables={}), LocalFiles(tmp_path / "other"), None
-    )  # as a clone: no table of theirs
-    assert superseded_by() == ["newer", "newer", "checkpoint"]
+    """Spark's files have the old name until the next start; a restore changes whatever stands there."""
+    before = job.contents()
+    job.folder.rename(moved := tmp_path / "moved [1] to")
+    savepoint(moved, "one", to=archive)
+    restore(archive, "one")
+    found = FakeCheckpoint.at(moved)
+    assert found.epochs == [0, 1]
+    quoted = {name: text.replace(f"file://{moved}".replace(" ", "%20"), "?") for name, text in found.contents().items()}
+    assert str(job.folder) not in "".join(quoted.values())
+    assert sorted(quoted) == sorted(before)
 
 
 def test_an_error_of_the_disk_is_raised_as_a_savepoint_error(
@@ -270,7 +328,7 @@ def test_an_error_of_the_disk_is_raised_as_a_savepoint_error(
     """It says how to complete the restore."""
     savepoint(job.folder, "one", to=archive)
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(SavepointError, match="run the same command again"):
+    with pytest.raises(SavepointError, match="run the same restore again"):
         restore(archive, "one", checkpoint=tmp_path / "file" / "checkpoint")
 
 
@@ -281,7 +339,8 @@ def test_a_clone_is_another_job_beside_the_first(job: FakeCheckpoint, archive: M
     made = clone(archive, "one", into=tmp_path / "clone")
     assert job.contents() == before
     assert record(made.checkpoint).id != record(job.folder).id
-    assert Path(made.checkpoint, "metadata").read_text() != before["metadata"]
-    assert f"file://{made.checkpoint}/pulse/" in Path(made.checkpoint, "sources/1/0").read_text()
+    folder = Path(made.checkpoint, "epochs/0001")
+    assert (folder / "metadata").read_text() != before["metadata"]
+    assert f"file://{folder}/pulse/" in (folder / "sources/1/0").read_text()
     with pytest.raises(SavepointRefused, match="not empty"):
         clone(archive, "one", into=tmp_path / "clone")

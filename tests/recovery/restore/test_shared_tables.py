@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,10 +11,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.confirmed_tables import other_jobs, unchanged_tables, unconfirmed_tables
-from panekeeper.recovery.restore.intent import RestoreIntent
 from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.restore.target import target_at
 from panekeeper.recovery.savepoint.catalog import show
-from panekeeper.recovery.savepoint.restore_paths import RestorePaths
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -40,7 +38,7 @@ def shared(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> Path:
 
 def unconfirmed(job: FakeCheckpoint, archive: MemoryArchive, *tables: Path) -> tuple[str, ...]:
     """Tables that the caller must name."""
-    return unconfirmed_tables(show(archive, "one"), RestorePaths(checkpoint=job.files), None, tables, None)
+    return unconfirmed_tables(show(archive, "one"), target_at(job.top, "readings"), tables, None)
 
 
 def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
@@ -106,10 +104,10 @@ def test_rows_that_the_job_has_written_under_another_id_are_its_own(
     elsewhere = "readings/{}@aaaaaaaaaaaa#1"
     refuse(tmp_path / "log", elsewhere.format("log"), 3)
     refuse(shared, elsewhere.format("quarantine"), 3)
-    paths = RestorePaths(checkpoint=job.files)
-    assert other_jobs(show(archive, "two"), paths, None) == {}
+    target = target_at(job.top, "readings")
+    assert other_jobs(show(archive, "two"), target, None) == {}
     refuse(shared, OTHER, 4)
-    assert other_jobs(show(archive, "two"), paths, None) == {str(shared): ["flights"]}
+    assert other_jobs(show(archive, "two"), target, None) == {str(shared): ["flights"]}
 
 
 def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: MemoryArchive, shared: Path) -> None:
@@ -122,8 +120,8 @@ def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: M
     kept = DeltaTable(shared).version()
     refuse(shared, OWN, 4)
     DeltaTable(shared).restore(kept)
-    paths = RestorePaths(checkpoint=job.files)
-    assert other_jobs(show(archive, "one"), paths, None) == {str(shared): ["flights"]}
+    target = target_at(job.top, "readings")
+    assert other_jobs(show(archive, "one"), target, None) == {str(shared): ["flights"]}
 
 
 def test_rows_that_a_restore_of_the_other_job_has_discarded_do_not_come_back(
@@ -161,22 +159,6 @@ def test_what_a_restore_to_a_time_has_discarded_counts(
     assert unconfirmed(job, archive) == (str(shared),)
 
 
-@pytest.mark.parametrize(("done", "missing"), [("intended", 1), ("tables", 0)])
-def test_what_others_write_after_the_tables_went_back_is_in_no_danger(
-    job: FakeCheckpoint, archive: MemoryArchive, shared: Path, done: str, missing: int
-) -> None:
-    """The restore was killed after that step, and the same call completes it. Killed before, it would remove them."""
-    refuse(shared, OWN, 3)
-    refuse(shared, OTHER, 2)
-    manifest = show(archive, "one")
-    intent = RestoreIntent(
-        location="", name="one", made_at=manifest.made_at.isoformat(), epoch=1, replaces=True, files=1, done=done
-    )
-    assert len(unconfirmed_tables(manifest, RestorePaths(checkpoint=job.files), intent, (), None)) == missing
-    later = replace(intent, name="two")
-    assert len(unconfirmed_tables(manifest, RestorePaths(checkpoint=job.files), later, (), None)) == 1
-
-
 def test_the_tables_of_a_lost_job_are_confirmed_without_those_that_others_share(
     job: FakeCheckpoint, archive: MemoryArchive, shared: Path, tmp_path: Path
 ) -> None:
@@ -186,7 +168,7 @@ def test_the_tables_of_a_lost_job_are_confirmed_without_those_that_others_share(
     savepoint(job.folder, "two", to=archive)
     refuse(shared, OWN, 3)
     refuse(shared, OTHER, 2)
-    job.files.clear()
+    job.top.clear()
     with pytest.raises(SavepointRefused, match="there is no checkpoint") as lost:
         restore(archive, "two")
     assert str(lost.value).endswith(f"--checkpoint {job.root} --table {tmp_path / 'log'}")

@@ -17,11 +17,9 @@ from tests.recovery.conftest import FakeCheckpoint, savepoint
 SPARK: Any = object()
 
 
-@pytest.mark.parametrize("inside", ["", "/savepoints", "/panekeeper/deep/savepoints", ".incoming/savepoints"])
-def test_savepoints_in_the_checkpoint_are_refused_before_a_restore_removes_them(
-    stored_job: FakeCheckpoint, inside: str
-) -> None:
-    """In the folder itself, anywhere below it, and where its copy will be; nothing is written or removed."""
+@pytest.mark.parametrize("inside", ["", "/savepoints", "/panekeeper/deep/savepoints"])
+def test_savepoints_in_the_checkpoint_are_refused(stored_job: FakeCheckpoint, inside: str) -> None:
+    """In the folder itself, and anywhere below it; nothing is written or removed."""
     location, outside = stored_job.root + inside, stored_job.root + "-savepoints"
     savepoint(stored_job.root, "one", to=outside)
     before = stored_job.contents()
@@ -29,10 +27,10 @@ def test_savepoints_in_the_checkpoint_are_refused_before_a_restore_removes_them(
         lambda: savepoint(stored_job.root, "two", to=location),
         lambda: rescale(stored_job.root, 4, to=location, spark=SPARK),
     ):
-        with pytest.raises(SavepointRefused, match=r"lies in .*/checkpoint, .* move the savepoints"):
+        with pytest.raises(SavepointRefused, match=r"lies in .*/checkpoint, which .* move the savepoints"):
             act()
     assert stored_job.contents() == before
-    assert stored_job.siblings() == ["checkpoint", "checkpoint-savepoints"]
+    assert stored_job.top.parent().names("") == ["checkpoint", "checkpoint-savepoints"]
 
 
 def test_savepoints_that_are_in_the_checkpoint_by_now_are_not_restored_over_themselves(
@@ -43,11 +41,11 @@ def test_savepoints_that_are_in_the_checkpoint_by_now_are_not_restored_over_them
     savepoint(stored_job.root, "one", to=f"{stored_job.root}-savepoints")
     saved = open_archive(f"{stored_job.root}-savepoints")
     for name in saved.sizes():
-        stored_job.files.child("savepoints").put_bytes(
-            name, stored_job.files.parent().read(f"checkpoint-savepoints/{name}")
+        stored_job.top.child("savepoints").put_bytes(
+            name, stored_job.top.parent().read(f"checkpoint-savepoints/{name}")
         )
     for dry_run in (True, False):
-        with pytest.raises(SavepointRefused, match="a restore replaces that folder with all in it"):
+        with pytest.raises(SavepointRefused, match="which belongs to its job alone"):
             restore(location, "one", dry_run=dry_run)
     restore(location, "one", checkpoint=f"{stored_job.root}-new")
     verify(location, "one")

@@ -9,12 +9,13 @@ import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
-from panekeeper.recovery.savepoint.checkpoint_copy import with_new_path
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import _copy_with_retry
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import SavedTable
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE, RESET_FILE, RUNNING_FILE, prepared_file
+from panekeeper.state.checkpoint.epochs import BEGIN_FILE, Begin, write_begin
+from panekeeper.state.checkpoint.layout import FLUSHED_FILE, RUNNING_FILE, prepared_file
+from panekeeper.state.own_paths import with_new_path
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -56,13 +57,13 @@ def test_a_checkpoint_with_a_link_to_one_of_its_folders_is_refused(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, part: str
 ) -> None:
     """As to put the state on a faster disk: what is behind the link would be in no savepoint."""
-    (job.folder / part).rename(tmp_path / "elsewhere")
-    (job.folder / part).symlink_to(tmp_path / "elsewhere")
+    Path(job.files.place, part).rename(tmp_path / "elsewhere")
+    Path(job.files.place, part).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(SavepointRefused, match=f"{part} in .* is a link to a folder, and a savepoint would lack"):
         savepoint(job.folder, "one", to=archive)
     assert not savepoints(archive)
-    (job.folder / part).unlink()
-    (tmp_path / "elsewhere").rename(job.folder / part)
+    Path(job.files.place, part).unlink()
+    (tmp_path / "elsewhere").rename(Path(job.files.place, part))
     (tmp_path / "link").symlink_to(job.folder)
     assert paths(savepoint(tmp_path / "link", "one", to=archive).manifest) == set(job.contents())
 
@@ -173,7 +174,7 @@ def test_a_job_that_ends_instead_is_saved_as_it_ended(stored_job: FakeCheckpoint
 
 def test_the_copy_is_tried_again_if_the_job_removes_a_file(job: FakeCheckpoint) -> None:
     """It then has the files that are there."""
-    control_file = job.folder / "pulse" / "000000000001.json"
+    control_file = Path(job.files.place, "pulse/000000000001.json")
 
     class Meanwhile(MemoryArchive):
         def put_file(self, name: str, path: Path) -> None:
@@ -245,7 +246,7 @@ def test_a_folder_that_is_no_checkpoint_is_refused(job: FakeCheckpoint, archive:
     """A folder without a job, a job without a batch, a checkpoint far away."""
     with pytest.raises(SavepointError, match="holds no checkpoint"):
         savepoint(tmp_path / "nowhere", "one", to=archive)
-    for commit in (job.folder / "commits").iterdir():
+    for commit in Path(job.files.place, "commits").iterdir():
         commit.unlink()
     with pytest.raises(SavepointError, match=r"no batch .* was committed yet"):
         savepoint(job.folder, "one", to=archive)
@@ -259,11 +260,13 @@ def test_a_folder_that_is_no_checkpoint_is_refused(job: FakeCheckpoint, archive:
 def test_a_job_whose_reset_was_interrupted_is_not_saved(
     stored_job: FakeCheckpoint, archive: MemoryArchive, discarded: tuple[str, ...]
 ) -> None:
-    """A start would complete the reset in the copy, too, and discard its state."""
-    stored_job.put(RESET_FILE, '{"epoch": 1, "view": null}')
+    """The tables do not fit its state yet."""
+    write_begin(stored_job.files, Begin(kind="reset"))
     for name in discarded:
         stored_job.files.remove(name)
-    with pytest.raises(SavepointRefused, match=r"was not completed .* start the job once, which completes the reset"):
+    with pytest.raises(
+        SavepointRefused, match=r"a reset of .* is not complete: .* Start the job once, which completes it"
+    ):
         savepoint(stored_job.root, "one", to=archive)
     assert archive.files == {}
 
@@ -271,8 +274,8 @@ def test_a_job_whose_reset_was_interrupted_is_not_saved(
 def test_a_reset_that_begins_meanwhile_is_not_copied(job: FakeCheckpoint) -> None:
     """The savepoint is as of the batch before it."""
     found = read_checkpoint(job.files)
-    job.put(RESET_FILE, '{"epoch": 1, "view": null}')
-    assert RESET_FILE not in found.files()
+    write_begin(job.files, Begin(kind="reset"))
+    assert BEGIN_FILE not in found.files()
     assert {"offsets/2", "commits/2"} <= set(found.files())
 
 

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from panekeeper.recovery.savepoint.create import _copy_with_retry, table_versions
+from panekeeper.recovery.restore.restore import restore
+from panekeeper.recovery.savepoint import create
+from panekeeper.recovery.savepoint.catalog import savepoints
+from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.storage.delta_log import SavedTable, has_version
 from panekeeper.recovery.storage.local_files import LocalFiles
-from panekeeper.state.checkpoint.layout import RESET_FILE, RESTORING_SUFFIX, SUPERSEDED_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -107,7 +109,7 @@ def test_a_job_that_is_started_while_its_tables_are_looked_up_adds_nothing_to_th
     commit(tmp_path / "log", 0, at=1)
     commit(tmp_path / "log", 1, at=20, batch=2)
     job.tables(log=str(tmp_path / "log"), view=None)
-    found = read_checkpoint(LocalFiles(job.folder))
+    found = read_checkpoint(job.files)
     job.begin()
     commit(tmp_path / "log", 2, at=30, batch=3)
     assert table_versions(found, None, None)["log"].version == 1
@@ -124,22 +126,17 @@ def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path
     assert [version for version in range(7) if has_version(LocalFiles(tmp_path), version)] == [4, 5]
 
 
-@pytest.mark.parametrize("begun", ["a restore", "a restore elsewhere", "a reset"])
-def test_what_changes_the_tables_while_they_are_looked_at_is_noticed(
-    job: FakeCheckpoint, archive: MemoryArchive, begun: str
+def test_a_restore_that_begins_while_the_tables_are_looked_at_is_noticed(
+    job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It does so before it changes the checkpoint: the savepoint would have its state and other versions."""
-    job.tables(log="/data/log")
+    """Or a reset: the savepoint would have the state of one epoch, and the tables of the next one."""
+    savepoint(job.folder, "one", to=archive)
 
-    def versions_meanwhile(found: CheckpointSnapshot) -> dict[str, SavedTable]:
-        if begun == "a restore":
-            Path(f"{job.root}{RESTORING_SUFFIX}").write_text("{}")
-        elif begun == "a reset":
-            job.put(RESET_FILE, '{"epoch": 1, "view": null}')
-        else:
-            job.put(SUPERSEDED_FILE, '{"to": "/data/elsewhere"}')
-        return {role: SavedTable(path=path, version=0) for role, path in found.tables.items()}
+    def versions_meanwhile(*_: object) -> dict[str, SavedTable]:
+        restore(archive, "one")
+        return {}
 
-    with pytest.raises(SavepointRefused, match=r"a restore of .* was begun|was restored to /data/elsewhere|a reset of"):
-        _copy_with_retry(job.files, None, archive, None, versions_meanwhile)
-    assert archive.files == {}
+    monkeypatch.setattr(create, "table_versions", versions_meanwhile)
+    with pytest.raises(SavepointRefused, match="was restored or reset meanwhile"):
+        savepoint(job.folder, "two", to=archive)
+    assert list(savepoints(archive)) == ["one"]

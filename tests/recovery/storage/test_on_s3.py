@@ -19,12 +19,14 @@ from panekeeper.recovery.errors import ArchiveDenied, ArchiveNotFound, Savepoint
 from panekeeper.recovery.jobs.remote import checkpoint_folder
 from panekeeper.recovery.jobs.status import status
 from panekeeper.recovery.restore.clone import clone
+from panekeeper.recovery.restore.prune import prune_epochs
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import verify
-from panekeeper.recovery.savepoint.checkpoint_copy import with_new_path
 from panekeeper.recovery.storage.locations import checkpoint_at, open_archive
+from panekeeper.state.checkpoint.epochs import is_begun
 from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, SAVEPOINT_FILE, prepared_file
+from panekeeper.state.checkpoint.layout import JOB_FILE, RUNNING_FILE, claim_file
+from panekeeper.state.own_paths import with_new_path
 from tests.recovery.conftest import SECRET, FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -35,7 +37,7 @@ def s3_job(bucket: str) -> FakeCheckpoint:
     return FakeCheckpoint(f"{bucket}/jobs/checkpoint").run(3)
 
 
-class Killed(Exception):
+class Killed(BaseException):
     """Stands for the end of the process."""
 
 
@@ -56,10 +58,10 @@ class KillAtCall:
                 raise Killed
 
 
-def test_a_restore_killed_amid_its_copies_is_completed_by_the_same_call(
+def test_a_restore_killed_at_any_change_on_s3_is_completed_by_the_same_call(
     bucket: str, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the first copy, amid them, before the originals are removed: in neither place anything is lost."""
+    """Amid the copy, before and after the one request that switches, and amid what is noted after it."""
     kill = KillAtCall(monkeypatch)
 
     def job(name: str) -> tuple[FakeCheckpoint, dict[str, str]]:
@@ -69,24 +71,27 @@ def test_a_restore_killed_amid_its_copies_is_completed_by_the_same_call(
         made.run(1)
         return made, before
 
-    counts = {}
+    counts: dict[str, int] = {}
     job("lives")
     kill.calls = 0
     restore(archive, "lives", on_step=lambda step: counts.update({step: kill.calls}))
-    tables, aside, in_place = counts["tables"], counts["aside"], counts["in place"]
-    for at in ((tables + aside) // 2, aside - 1, (aside + in_place) // 2, in_place - 1):
+    copied, current, end = counts["copied"], counts["current"], counts["owned"]
+    for at in (1, copied // 2, copied, *range(current - 1, end + 1)):
         made, before = job(f"crashes-at-{at}")
+        after = made.contents()
         kill.calls, kill.at = 0, at
         with pytest.raises(Killed):
             restore(archive, f"crashes-at-{at}")
         kill.at = 0
+        if made.files.place.endswith("0000"):
+            lease = (RUNNING_FILE, claim_file(1))
+            assert {name: text for name, text in made.contents().items() if name not in lease} == after
         restore(archive, f"crashes-at-{at}")
-        after = made.contents()
-        assert {name: text for name, text in after.items() if name != JOB_FILE} == {
+        found = made.contents()
+        assert {name: text for name, text in found.items() if name != JOB_FILE} == {
             name: text for name, text in before.items() if name != JOB_FILE
         }
-        assert json.loads(after[JOB_FILE])["epoch"] == 1
-        assert made.siblings() == ["checkpoint"]
+        assert is_begun(made.files)
 
 
 def test_a_savepoint_is_restored_from_one_storage_to_another(
@@ -100,9 +105,9 @@ def test_a_savepoint_is_restored_from_one_storage_to_another(
         ("near", f"{bucket}/there", f"{bucket}/there"),
         ("far", f"{bucket}/jobs/other", f"{bucket}/jobs/other"),
     ]
-    for name, location, url in moves:
+    for name, location, root in moves:
         restore(archive, name, checkpoint=location)
-        files = checkpoint_at(location)
+        files, url = checkpoint_at(location).child("epochs/0001"), f"{root}/epochs/0001"
         assert f'"path":"{url}/pulse/000000000001.json"' in files.read("sources/1/0").decode()
         assert f'["{url}/state/0/_stateSchema/default/0_x"]' in files.read("state/0/_metadata/v2/0").decode()
     savepoint(tmp_path / "here", "back", to=archive)
@@ -126,7 +131,7 @@ def test_a_clone_of_a_job_on_s3_is_another_job(
     savepoint(s3_job.root, "one", to=archive)
     for into in (str(tmp_path / "clone"), f"{bucket}/clone"):
         made = clone(archive, "one", into=into)
-        record = read_record(checkpoint_at(made.checkpoint))
+        record = read_record(checkpoint_at(made.checkpoint).child("epochs/0001"))
         assert record is not None
         assert (made.checkpoint, record.id != "0123456789ab") == (f"{into}/checkpoint", True)
         with pytest.raises(SavepointRefused, match="not empty"):
@@ -137,35 +142,31 @@ def test_a_clone_of_a_job_on_s3_is_another_job(
 def test_markers_that_hadoop_leaves_for_folders_are_no_files(
     s3_job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are not saved, and are removed with the checkpoint that is replaced, each after what is in its folder.
+    """They are not saved, and are removed with an epoch, each after what is in its folder.
 
-    A store that keeps objects as files refuses to remove a folder that is not empty, and to copy one.
+    A store that keeps objects as files refuses to remove a folder that is not empty.
     """
     before = s3_job.contents()
     removed: list[str] = []
-    copied: list[str] = []
 
     def note(params: dict[str, Any], **_: Any) -> None:
         removed.extend(one["Key"] for one in params["Delete"]["Objects"])
 
     session = boto3.session.Session()
     session.events.register("before-parameter-build.s3.DeleteObjects", note)
-    session.events.register("before-parameter-build.s3.CopyObject", lambda params, **_: copied.append(params["Key"]))
     monkeypatch.setattr(boto3.session, "Session", lambda **_: session)
     client = boto3.client("s3")
-    for marker in ("checkpoint/", "checkpoint/pulse/", "checkpoint/state/0/"):
+    for marker in ("checkpoint/", "checkpoint/epochs/0000/", "checkpoint/epochs/0000/state/0/"):
         client.put_object(Bucket="bucket", Key=f"jobs/{marker}", Body=b"")
     made = savepoint(s3_job.root, "one", to=archive)
     assert {file.path for file in made.manifest.files} == set(before)
     restore(archive, "one")
-    assert s3_job.siblings() == ["checkpoint"]
+    prune_epochs(s3_job.root)
     keys = [one["Key"] for one in client.list_objects_v2(Bucket="bucket")["Contents"]]
-    assert sorted(keys) == sorted(f"jobs/checkpoint/{name}" for name in {*before, SAVEPOINT_FILE, prepared_file(1, 2)})
-    markers = [number for number, key in enumerate(removed) if key.endswith("/")]
-    assert len(markers) >= 3
-    assert copied
-    assert not [key for key in copied if key.endswith("/")]
-    assert not [key for number in markers for key in removed[number + 1 :] if key.startswith(removed[number])]
+    assert not [key for key in keys if "/0000/" in key]
+    places = {key: number for number, key in enumerate(removed)}
+    folder = "jobs/checkpoint/epochs/0000/"
+    assert all(places[folder] > number for key, number in places.items() if key.startswith(folder) and key != folder)
 
 
 def test_checkpoint_and_savepoints_may_both_be_on_s3(
@@ -235,10 +236,10 @@ def test_a_bucket_that_is_not_there_is_reported(s3_job: FakeCheckpoint, archive:
     savepoint(s3_job.root, "one", to=archive)
     with pytest.raises(ArchiveNotFound, match="there is no bucket 'nowhere'"):
         restore(archive, "one", checkpoint="s3a://nowhere/checkpoint")
-    s3_job.files.clear()
+    s3_job.top.clear()
     boto3.client("s3").delete_bucket(Bucket="bucket")
     restore(archive, "one", checkpoint=tmp_path / "here")
-    assert (tmp_path / "here" / "commits" / "2").is_file()
+    assert (tmp_path / "here/epochs/0001/commits/2").is_file()
 
 
 def test_no_message_and_no_manifest_holds_a_secret(

@@ -14,12 +14,12 @@ from deltalake import DeltaTable, write_deltalake
 
 from panekeeper.recovery.cli.upgrade import RESCALE
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.checkpoint_copy import rewrite_paths
 from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import manifest_file
 from panekeeper.recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
+from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.job_record import read_record, write_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, RESTORING_SUFFIX, prepared_file
+from panekeeper.state.checkpoint.layout import JOB_FILE, prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.upgrade.history import BEFORE, in_force
 from tests.recovery.conftest import FakeCheckpoint, savepoint
@@ -42,10 +42,10 @@ def test_rescaling_is_refused_before_anything_is_saved(job: FakeCheckpoint, arch
     refuse(4, "is recorded and not completed")
     job.files.remove(prepared_file(0, job.batch + 1))
     job.files.remove(f"offsets/{job.batch + 1}")
-    intent = job.folder.with_name(job.folder.name + RESTORING_SUFFIX)
-    intent.write_text(json.dumps({"location": "/s", "name": "one", "epoch": 1, "replaces": True, "files": 9}))
-    refuse(4, rf"complete it first: panekeeper restore /s one --checkpoint {job.folder}")
-    intent.unlink()
+    write_begin(job.files, Begin(kind="restore"))
+    with pytest.raises(SavepointRefused, match=r"a restore of the job of .* is not complete"):
+        rescale(job.folder, 4, to=archive, spark=SPARK)
+    job.files.remove("begin.json")
     job.lease(pid=os.getpid())
     refuse(4, "drain it first")
     assert not archive.files
@@ -57,21 +57,6 @@ def test_spark_4_1_cannot_rescale(job: FakeCheckpoint, archive: MemoryArchive, m
     with pytest.raises(SavepointRefused, match=r"rescaled by pyspark 4\.2"):
         rescale(job.folder, 4, to=archive, spark=SPARK)
     assert not archive.files
-
-
-def test_the_name_of_the_folder_is_rewritten_in_a_copy(job: FakeCheckpoint) -> None:
-    """Hadoop's checksums of the old content are removed; other files are not changed."""
-    new = Path("/some/where/else")
-    job.put("state/0/_metadata/v2/.0.crc", "sum")
-    job.put("state/0/0/.1.changelog.crc", "sum")
-    job.put("state/0/0/text", f"file:{job.folder}/x")
-    rewrite_paths(job.files, old=job.root, new=str(new))
-    found = job.contents()
-    assert f'"file:{new}/state/0/_stateSchema/default/0_x"' in found["state/0/_metadata/v2/0"]
-    assert f"file://{new}/pulse/" in found["sources/1/0"]
-    assert found["state/0/0/text"] == f"file:{job.folder}/x"
-    assert "state/0/_metadata/v2/.0.crc" not in found
-    assert "state/0/0/.1.changelog.crc" in found
 
 
 def test_a_declaration_that_was_only_recorded_is_still_that_after_spark_has_run_its_batch(job: FakeCheckpoint) -> None:

@@ -20,8 +20,8 @@ from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import prune
 from panekeeper.recovery.upkeep.maintain import maintain
 from panekeeper.recovery.upkeep.report import TableUpkeep
+from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.job_record import OWNER
-from panekeeper.state.checkpoint.layout import RESET_FILE
 from tests.recovery.upkeep.conftest import JobWithTable
 
 
@@ -244,8 +244,8 @@ def test_a_savepoint_whose_version_is_gone_is_reported(tabled: JobWithTable) -> 
 def test_an_incomplete_reset_is_completed_first(tabled: JobWithTable) -> None:
     """What the tables should hold is not certain before."""
     tabled.append(2)
-    tabled.checkpoint.put(RESET_FILE, "{}")
-    with pytest.raises(SavepointRefused, match="start the job once"):
+    write_begin(tabled.checkpoint.files, Begin(kind="reset"))
+    with pytest.raises(SavepointRefused, match="Start the job once"):
         maintain(tabled.root)
     assert len(tabled.files()) == 2
 

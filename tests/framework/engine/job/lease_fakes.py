@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
+from panekeeper.framework.engine.job.claim import Watch
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.state.checkpoint.layout import RUNNING_FILE
 from panekeeper.state.checkpoint.owner import LeaseOwner
@@ -26,7 +28,7 @@ class Clock:
 class Memory:
     """A checkpoint in a dictionary; refuses everything once it is broken."""
 
-    root = "memory"
+    root = place = "memory"
 
     def __init__(self) -> None:
         self.files: dict[str, str] = {}
@@ -55,6 +57,17 @@ class Memory:
     def _work(self) -> None:
         if self.broken:
             raise OSError("the disk is gone")
+
+
+def watching(at_second: Callable[[int], None] = lambda _: None) -> Watch:
+    """Return how a start watches another host without waiting; `at_second` is called with each second that it waits."""
+    waited = [0]
+
+    def sleep(seconds: float) -> None:
+        waited[0] += int(seconds)
+        at_second(waited[0])
+
+    return Watch(clock=lambda: waited[0], sleep=sleep)
 
 
 def left_by(folder: Memory, **given: Any) -> LeaseOwner:

@@ -15,7 +15,6 @@ from panekeeper.framework.engine.job.batch_journal import BatchContext, BatchJou
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import LOCK_FILE
 from panekeeper.state.prepared import PreparedBatch, prepare, read_prepared
 
 BATCH = PreparedBatch(number=0, epoch=0, spark_commit="v2\n{}")
@@ -38,7 +37,6 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     def pause_after(checkpoint: LocalFolder, batch: PreparedBatch) -> None:
         prepare(checkpoint, batch)
         let_lease_expire(tmp_path)
-        folder.remove(LOCK_FILE)
         second = acquire(folder, "readings")
         checkpoint.write("commits/0", b"v2\n{}")
         prepare(checkpoint, NEXT)

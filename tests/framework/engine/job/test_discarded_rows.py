@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
-from panekeeper.framework.declarations.errors import CheckpointInUse, SinkError
-from panekeeper.framework.engine.job import reset
-from panekeeper.framework.engine.job.reset import complete_reset
+from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.job.table_checks import require_no_discarded_rows
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.reset_intent import ResetIntent, read_reset_intent, write_reset_intent
 from tests.framework.engine.job.test_table_record import RECORD, Tables, last_transaction, tables
 from tests.framework.engine.sink.test_small_commits import log_rows
 
@@ -99,52 +94,3 @@ def test_a_table_that_has_joined_since_the_restore_is_not_refused(tables: Tables
     require_not_discarded(tables, written=[str(tables.paths["log"])])
     with pytest.raises(SinkError, match="Choose another folder"):
         require_not_discarded(tables, written=[str(tables.paths["log"])], epoch=2)
-
-
-def test_an_intent_of_a_reset_that_is_there_again_takes_nothing_from_the_epoch_that_runs(tmp_path: Path) -> None:
-    """A power cut took the removal of its file, and not the batches that have run since."""
-    folder: Any = LocalFolder(tmp_path)
-    record = replace(RECORD, epoch=1)
-    folder.write("offsets/0", b"v1")
-    write_reset_intent(folder, ResetIntent(epoch=1, view=str(tmp_path / "view")))
-    assert complete_reset(folder, record) is record
-    assert folder.names("offsets") == ["0"]
-    assert read_reset_intent(folder) is None
-
-
-@pytest.mark.parametrize(("begun", "is_done"), [(2, False), (1, True)])
-def test_a_reset_that_was_paused_until_others_have_run_the_job_is_not_carried_out_later(
-    tmp_path: Path, begun: int, *, is_done: bool
-) -> None:
-    """Its error said that nothing is lost. The process may have been killed before it took the intent back."""
-    folder: Any = LocalFolder(tmp_path)
-    for batch in range(begun + 1):
-        folder.write(f"offsets/{batch}", b"v1")
-    write_reset_intent(folder, ResetIntent(epoch=1, view=None, batch=1))
-    if is_done:
-        with pytest.raises(AttributeError, match="before_change"):  # it begins, for which it needs a session
-            complete_reset(folder, RECORD)
-    else:
-        assert complete_reset(folder, RECORD) is RECORD
-    assert (read_reset_intent(folder) is not None) == is_done
-
-
-def test_a_reset_that_lost_its_lease_takes_its_intent_back(tmp_path: Path) -> None:
-    """It was paused between its last look and the write. One that another process has written stays."""
-    intent, other = (ResetIntent(epoch=epoch, view=None, batch=1) for epoch in (1, 2))
-
-    class Paused(LocalFolder):
-        written: ResetIntent = intent
-
-        def before_change(self) -> None:
-            write_reset_intent(self, self.written)
-            raise CheckpointInUse("the lease is lost")
-
-        def unchecked(self) -> LocalFolder:
-            return self
-
-    files: Any = Paused(tmp_path)
-    for Paused.written in (intent, other):
-        with pytest.raises(CheckpointInUse):
-            reset._begin(files, intent)
-        assert read_reset_intent(files) == (None if Paused.written == intent else other)

@@ -6,17 +6,17 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
 from panekeeper import CheckpointError, CheckpointInUse
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.claims import unaccounted_files
 from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
 from panekeeper.state.checkpoint.owner import PreviousRun, read_owner
 from panekeeper.state.checkpoint.process import is_alive, started_at
-from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
+from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by, watching
 
 
 @pytest.fixture
@@ -80,9 +80,27 @@ def test_a_job_on_another_host_counts_as_crashed_after_a_minute_without_heartbea
     clock = Clock((5 + silent) * SECOND)
     if refused:
         with pytest.raises(CheckpointInUse, match="job 'first'"):
-            acquire(folder, "second", now=clock)
+            acquire(folder, "second", now=clock, watch=watching())
     else:
-        acquire(folder, "second", now=clock).release("ended")
+        acquire(folder, "second", now=clock, watch=watching()).release("ended")
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["lives", "ends"])
+def test_a_start_whose_clock_is_ahead_takes_over_no_job_that_lives(*, ends: bool) -> None:
+    """By this clock the last heartbeat is old, but another one comes while the start watches; or the job ends."""
+    folder = Memory()
+    owner = left_by(folder, host="elsewhere", seen=5 * SECOND)
+
+    def beat(second: int) -> None:
+        if second == 5 and ends:
+            folder.remove(RUNNING_FILE)
+        elif second == 5:
+            folder.write_json(RUNNING_FILE, asdict(replace(owner, seen=10 * SECOND)), replace=True)
+
+    with pytest.raises(CheckpointInUse, match="job 'first'"):
+        acquire(folder, "second", now=Clock(3600 * SECOND), watch=watching(beat))
+    if ends:
+        acquire(folder, "second", now=Clock(3600 * SECOND), watch=watching()).release("ended")
 
 
 def test_in_one_process_the_job_itself_says_whether_it_has_ended() -> None:
@@ -151,14 +169,12 @@ def test_a_job_that_has_ended_may_take_its_lease_again_and_crash_with_it() -> No
 
 
 def test_a_start_that_fails_leaves_what_was_there() -> None:
-    """The last heartbeat of a crashed job outlives a start with a wrong declaration, and stays lost to its process."""
+    """The last heartbeat of a crashed job outlives a start with a wrong declaration."""
     folder = Memory()
     left_by(folder, host="elsewhere", seen=9)
     files = dict(folder.files)
-    lease = acquire(folder, "second", now=Clock(100 * SECOND))
+    lease = acquire(folder, "second", now=Clock(100 * SECOND), watch=watching())
     lease.roll_back()
-    [lost] = unaccounted_files(folder)
-    assert folder.files.pop(lost)
     assert folder.files == files
 
     empty = Memory()

@@ -15,7 +15,7 @@ import pytest
 from panekeeper import CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import LOCK_FILE, STOPPED_FILE
+from panekeeper.state.checkpoint.layout import STOPPED_FILE
 from panekeeper.state.checkpoint.owner import read_owner
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -58,10 +58,7 @@ def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class LetsAnotherStart(LocalFolder):
-    """A folder in which another job starts after a start has found the lease free, and before it claims it.
-
-    It does not see the lock of that start, as where the file system has none.
-    """
+    """A folder in which another job starts after a start has found the lease free, and before it claims it."""
 
     reads: list[str] = field(default_factory=list)
     faster: list[Lease] = field(default_factory=list)
@@ -72,7 +69,6 @@ class LetsAnotherStart(LocalFolder):
         if name == STOPPED_FILE:  # read twice to find the lease free, once for the run before
             self.reads.append(name)
             if len(self.reads) == 3:
-                self.remove(LOCK_FILE)
                 self.faster.append(acquire(LocalFolder(self.path), "faster"))
                 self.faster[0].set_job(lambda: None)
                 if self.ends:

@@ -76,18 +76,6 @@ def test_where_only_the_number_of_a_process_is_known_the_way_out_is_named() -> N
         acquire(folder, "second", now=Clock(60))
 
 
-def test_a_lease_of_an_older_version_is_respected() -> None:
-    """It has no claim, and names neither the boot of its host nor its process."""
-    folder = Memory()
-    old = asdict(left_by(folder, host="elsewhere", seen=9))
-    for name in ("claim", "boot", "process", "what"):
-        del old[name]
-    folder.write_json(RUNNING_FILE, old, replace=True)
-    with pytest.raises(CheckpointInUse, match="job 'first'"):
-        acquire(folder, "second", now=Clock(10))
-    acquire(folder, "second", now=Clock(100 * SECOND)).release("ended")
-
-
 def test_what_this_process_could_not_release_it_may_take_again() -> None:
     """A store that was away when a command ended has its lease still; the same command, run again, was refused."""
     folder = Memory()

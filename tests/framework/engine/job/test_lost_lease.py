@@ -13,8 +13,9 @@ from panekeeper import CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.state.checkpoint.claims import make_claim
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, LOCK_FILE, RUNNING_FILE, STOPPED_FILE, claim_file
+from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
 from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
+from tests.framework.engine.job.lease_fakes import watching
 
 
 def started_in(folder: LocalFolder) -> tuple[Lease, LeaseOwner]:
@@ -26,10 +27,9 @@ def started_in(folder: LocalFolder) -> tuple[Lease, LeaseOwner]:
 
 
 def take_over(folder: LocalFolder, owner: LeaseOwner, name: str = "second") -> Lease:
-    """Another job starts, for which this one has crashed on another host, where its lock is not seen."""
-    folder.remove(LOCK_FILE)
+    """Another job starts, for which this one has crashed on another host."""
     folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
-    return acquire(folder, name)
+    return acquire(folder, name, watch=watching())
 
 
 def test_a_job_that_was_taken_over_may_not_commit(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from panekeeper import CheckpointError, SinkError
+from panekeeper import SinkError
 from panekeeper.framework.engine.job.startup_checks import require_separate_folders
-from panekeeper.state.control_log import require_same_folder
 
 
 def test_folders_beside_each_other_are_taken() -> None:
@@ -44,12 +43,3 @@ def test_a_link_into_another_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").symlink_to(tmp_path / "job")
     with pytest.raises(SinkError, match="lies in the folder of the checkpoint"):
         require_separate_folders(str(tmp_path / "job"), {"log": str(tmp_path / "elsewhere" / "log")})
-
-
-def test_a_checkpoint_that_was_moved_is_refused() -> None:
-    """Spark would look for control files in the folder whose name it has logged."""
-    with pytest.raises(CheckpointError, match=r"/b/checkpoint was written in another folder.* file:///a/checkpoint"):
-        require_same_folder("file:/b/checkpoint/pulse", "file:///a/checkpoint/pulse", "/b/checkpoint")
-    require_same_folder("file:/b/checkpoint/pulse", None, "/b/checkpoint")
-    require_same_folder("file:/a/%5Bb%5D/pulse", "file:///a/%5Bb%5D/pulse", "/a/[b]")
-    require_same_folder("s3a://bucket/a/pulse", "s3a://bucket/a/pulse", "s3a://bucket/a")

@@ -1,0 +1,80 @@
+"""Removes the folders of epochs that are not current any more: those before, and copies that never became current."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from panekeeper.framework.declarations.errors import CheckpointInUse
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.lease import holding, running_on
+from panekeeper.recovery.jobs.record import current_folder
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, checkpoint_at
+from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.state.checkpoint.epochs import POINTER_FILE, epoch_folder, epoch_numbers, read_pointer
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrunedEpochs:
+    """What was removed of a checkpoint.
+
+    Attributes:
+        checkpoint: full name of its folder.
+        current: its epoch.
+        removed: epochs whose folders were removed.
+        bytes: their size.
+    """
+
+    checkpoint: str
+    current: int
+    removed: tuple[int, ...]
+    bytes: int
+
+
+def is_checkpoint(place: Location, s3: S3Options | None = None) -> bool:
+    """Return whether a folder is a checkpoint, and no location of savepoints."""
+    try:
+        return checkpoint_at(place, s3).exists(POINTER_FILE)
+    except SavepointRefused:
+        return False  # a place where no checkpoint can be
+
+
+def prune_epochs(checkpoint: Location, *, keep: int = 0, s3: S3Options | None = None) -> PrunedEpochs:
+    """Remove the folders of former epochs. What a restore has discarded cannot be looked at any more.
+
+    A job may run. Copies that never became current are only removed if none does: a restore may be making one.
+
+    Args:
+        checkpoint: the folder or URL that `start(checkpoint=...)` got.
+        keep: how many of the former epochs stay, the newest ones.
+        s3: how S3 is reached.
+
+    Raises:
+        SavepointError: there is no checkpoint of Panekeeper.
+        SavepointRefused: `keep` is negative.
+    """
+    if keep < 0:
+        raise SavepointRefused(f"keep is {keep}; it must be 0 or more")
+    root = checkpoint_at(checkpoint, s3)
+    folder, pointer = current_folder(root), read_pointer(root)
+    assert pointer is not None, "its folder is there"
+    current = pointer.epoch
+    former = [one for one in epoch_numbers(root) if one < current]
+    removed = former[: len(former) - keep]
+    size = sum(_remove(root, one) for one in removed)
+    if running_on(folder) is None and any(one > current for one in epoch_numbers(root)):
+        try:
+            with holding(folder, pointer.name, "the prune of job"):
+                orphans = [one for one in epoch_numbers(root) if one > current] if read_pointer(root) == pointer else []
+                size += sum(_remove(root, one) for one in orphans)
+                removed += orphans
+        except (SavepointRefused, CheckpointInUse):
+            pass  # a job or a restore has begun: the next prune removes them
+    return PrunedEpochs(checkpoint=root.root, current=current, removed=tuple(removed), bytes=size)
+
+
+def _remove(root: Files, epoch: int) -> int:
+    folder = epoch_folder(root, epoch)
+    size = sum(folder.sizes().values())
+    folder.clear()
+    return size
