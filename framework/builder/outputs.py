@@ -103,7 +103,7 @@ class Computation:
             StateError: as `DeltaJob.start`.
         """
         from panekeeper.framework.engine.job.startup_checks import open_with_history
-        from panekeeper.framework.engine.job.upgrade.start import record_upgrade
+        from panekeeper.framework.engine.job.upgrade import record_upgrade
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
         from panekeeper.framework.engine.session.required_settings import require_state_settings
 

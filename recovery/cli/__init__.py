@@ -1,11 +1,10 @@
 """The command `panekeeper`.
 
 main.py        The table of subcommands; runs one, prints its result, returns the exit code.
-subcommand.py  What a subcommand consists of, and what its exit code means.
-arguments.py   Arguments that several subcommands take.
-text.py        How amounts, durations and progress are written.
-status.py      `status` and `jobs`.
-drain.py       `drain`.
+subcommand.py  What a subcommand consists of, what its exit code means, arguments of several.
+printing.py    How results, progress and errors are written.
+schema.py      What `--json` prints, as JSON schemas.
+jobs.py        `status`, `jobs` and `drain`.
 savepoint.py   `savepoint`, `savepoints`, `show`, `verify` and `prune`.
 offsets.py     `offsets`.
 restore.py     `restore` and `clone`.
@@ -13,5 +12,4 @@ maintain.py    `maintain`.
 upgrade.py     `plan` and `rescale`.
 drill.py       `drill`.
 doctor.py      `doctor`.
-output/        How are results and errors printed?
 """

@@ -6,9 +6,9 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.printing import format_table
+from panekeeper.recovery.cli.schema import Schema, object_schema
 from panekeeper.recovery.cli.subcommand import Subcommand, done_if
-from panekeeper.recovery.cli.text import format_table
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.recovery.cli.output.schema import Schema, object_schema
+from panekeeper.recovery.cli.schema import Schema, object_schema
 from panekeeper.recovery.cli.subcommand import Subcommand, done_if
 
 if TYPE_CHECKING:

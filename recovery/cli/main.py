@@ -15,17 +15,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from panekeeper.recovery.cli.doctor import DOCTOR
-from panekeeper.recovery.cli.drain import DRAIN
 from panekeeper.recovery.cli.drill import DRILL
+from panekeeper.recovery.cli.jobs import DRAIN, JOBS, STATUS
 from panekeeper.recovery.cli.maintain import MAINTAIN
 from panekeeper.recovery.cli.offsets import OFFSETS
-from panekeeper.recovery.cli.output.failures import describe_failure
-from panekeeper.recovery.cli.output.schema import output_schema
-from panekeeper.recovery.cli.output.streams import printable, printable_lines, to_the_end
-from panekeeper.recovery.cli.output.watch import watch
+from panekeeper.recovery.cli.printing import describe_failure, printable, printable_lines, to_the_end, watch
 from panekeeper.recovery.cli.restore import CLONE, RESTORE
 from panekeeper.recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
-from panekeeper.recovery.cli.status import JOBS, STATUS
+from panekeeper.recovery.cli.schema import output_schema
 from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
 from panekeeper.recovery.cli.upgrade import PLAN, RESCALE
 from panekeeper.state.checkpoint.job_record import installed_versions

@@ -8,10 +8,16 @@ from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
-from panekeeper.recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
-from panekeeper.recovery.cli.output.schema import Schema, object_schema
-from panekeeper.recovery.cli.subcommand import Subcommand, done_if
-from panekeeper.recovery.cli.text import format_bytes
+from panekeeper.recovery.cli.printing import format_bytes
+from panekeeper.recovery.cli.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import (
+    Subcommand,
+    add_checkpoint_argument,
+    add_s3_arguments,
+    done_if,
+    positive_seconds,
+    s3_options,
+)
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:

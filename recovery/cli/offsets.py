@@ -8,9 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.recovery.cli.arguments import add_s3_arguments, s3_options
-from panekeeper.recovery.cli.output.schema import Schema, object_schema, schema_of
-from panekeeper.recovery.cli.subcommand import Subcommand, done_if
+from panekeeper.recovery.cli.schema import Schema, object_schema, schema_of
+from panekeeper.recovery.cli.subcommand import Subcommand, add_s3_arguments, done_if, s3_options
 
 if TYPE_CHECKING:
     from panekeeper.recovery.kafka import SourceOffsets

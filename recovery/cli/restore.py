@@ -7,11 +7,10 @@ import shlex
 from dataclasses import asdict
 from typing import Any
 
-from panekeeper.recovery.cli.arguments import add_savepoint_arguments, s3_options
 from panekeeper.recovery.cli.offsets import add_broker_arguments, deleted_messages_of, deleted_schema, format_deleted
-from panekeeper.recovery.cli.output.schema import Schema, object_schema
-from panekeeper.recovery.cli.subcommand import Subcommand
-from panekeeper.recovery.cli.text import format_bytes, progress_line
+from panekeeper.recovery.cli.printing import format_bytes, progress_line
+from panekeeper.recovery.cli.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import Subcommand, add_savepoint_arguments, s3_options
 from panekeeper.recovery.errors import SavepointRefused
 
 

@@ -8,7 +8,10 @@ from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
-from panekeeper.recovery.cli.arguments import (
+from panekeeper.recovery.cli.printing import format_bytes, progress_line
+from panekeeper.recovery.cli.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import (
+    Subcommand,
     add_checkpoint_argument,
     add_location_argument,
     add_s3_arguments,
@@ -17,9 +20,6 @@ from panekeeper.recovery.cli.arguments import (
     positive_seconds,
     s3_options,
 )
-from panekeeper.recovery.cli.output.schema import Schema, object_schema
-from panekeeper.recovery.cli.subcommand import Subcommand
-from panekeeper.recovery.cli.text import format_bytes, progress_line
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.manifest import Manifest
 

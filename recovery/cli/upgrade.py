@@ -6,15 +6,16 @@ import argparse
 from dataclasses import asdict
 from typing import Any
 
-from panekeeper.recovery.cli.arguments import (
+from panekeeper.recovery.cli.printing import progress_line
+from panekeeper.recovery.cli.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import (
+    Subcommand,
     add_checkpoint_argument,
     add_s3_arguments,
     add_savepoint_arguments,
+    done_if,
     s3_options,
 )
-from panekeeper.recovery.cli.output.schema import Schema, object_schema
-from panekeeper.recovery.cli.subcommand import Subcommand, done_if
-from panekeeper.recovery.cli.text import progress_line
 from panekeeper.state.checkpoint.compatibility import Compatibility
 
 

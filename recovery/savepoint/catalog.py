@@ -16,9 +16,14 @@ from panekeeper.recovery.errors import (
     UntrustedSavepoint,
 )
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
-from panekeeper.recovery.savepoint.manifest import Manifest, checked_name, manifest_file, savepoint_of_file
-from panekeeper.recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
-from panekeeper.recovery.savepoint.signature import manifest_key
+from panekeeper.recovery.savepoint.manifest import (
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    checked_name,
+    manifest_file,
+    manifest_key,
+    savepoint_of_file,
+)
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import LimitedSink, find_damaged, is_blob
 from panekeeper.recovery.storage.local_files import LocalFiles
@@ -179,7 +184,7 @@ def verify(
         )
     values = None
     if deep:
-        from panekeeper.recovery.savepoint.decode import decode_savepoint
+        from panekeeper.recovery.savepoint.state_reader import decode_savepoint
 
         values = decode_savepoint(archive, manifest, advice="use another savepoint", s3=s3, spark=spark)
     return VerifyResult(name=name, files=len(manifest.files), bytes=manifest.size, values=values)

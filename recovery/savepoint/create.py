@@ -27,15 +27,19 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.batch_versions import versions_after_batch
+from panekeeper.recovery.jobs.lease import running_on
 from panekeeper.recovery.jobs.record import current_folder, require_current_record, require_still_current
 from panekeeper.recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
-from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
-from panekeeper.recovery.savepoint.manifest import Manifest, checked_name, manifest_file
-from panekeeper.recovery.savepoint.manifest_rules import MAX_MANIFEST_BYTES
+from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, batch_with_control_file, read_checkpoint
+from panekeeper.recovery.savepoint.manifest import (
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    checked_name,
+    manifest_file,
+    manifest_key,
+)
 from panekeeper.recovery.savepoint.overlap import require_no_overlap
-from panekeeper.recovery.savepoint.request import request_savepoint_batch
-from panekeeper.recovery.savepoint.signature import manifest_key
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import (
     ChangedMeanwhile,
@@ -52,7 +56,8 @@ from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.recovery.storage.s3_options import S3Options
-from panekeeper.state.checkpoint.clock import now_utc
+from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
+from panekeeper.state.checkpoint.control_files import ControlCommand
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.last_savepoint import write_last_savepoint
 from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
@@ -60,6 +65,7 @@ from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
 
 _MAX_ATTEMPTS = 5
 _log = logger("savepoint")
@@ -222,7 +228,7 @@ def _copy_with_retry(
 
 
 def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
-    from panekeeper.recovery.savepoint.decode import decode_savepoint
+    from panekeeper.recovery.savepoint.state_reader import decode_savepoint
 
     advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
     return decode_savepoint(archive, manifest, advice=advice, s3=s3, spark=spark)
@@ -291,3 +297,45 @@ def _manifest(
         tables=tables,
         files=tuple(files),
     )
+
+
+_POLL_SECONDS = 0.2
+
+
+def request_savepoint_batch(
+    folder: Files,
+    *,
+    timeout: float,
+    now: Callable[[], int] = now_us,
+    sleep: Callable[[float], None] = time.sleep,
+) -> int | None:
+    """Have the job that runs on a checkpoint commit a batch for a savepoint.
+
+    Args:
+        folder: the checkpoint.
+        timeout: how long to wait for that batch, in seconds.
+        now: returns the time, us since the epoch.
+        sleep: called with a number of seconds to wait.
+
+    Returns:
+        The batch, once it is committed; None if no job runs, or it ended meanwhile.
+
+    Raises:
+        SavepointRefused: the batch was not committed in time; the job continues.
+    """
+    if running_on(folder, now=now) is None:
+        return None
+    command = ControlCommand(folder, "savepoint")
+    deadline = Deadline(timeout, clock=lambda: now() / 1e6)
+    while (owner := running_on(folder, now=now)) is not None:
+        command.rewrite_if_lost()
+        batch = batch_with_control_file(folder, command.number)
+        if batch is not None and batch in batch_numbers(folder, "commits"):
+            return batch
+        if deadline.has_passed():
+            raise SavepointRefused(
+                f"{owner} has committed no batch within {timeout:g} s, so there is nothing new to save; "
+                f"wait longer (--timeout), or drain it first: panekeeper drain {folder.root}"
+            )
+        sleep(_POLL_SECONDS)
+    return None

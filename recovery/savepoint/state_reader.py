@@ -1,4 +1,4 @@
-"""Reads the state of a checkpoint with Spark, and decodes each stored value."""
+"""Reads the state of a checkpoint with Spark, and decodes each stored value: step 3 of a savepoint, and more."""
 
 from __future__ import annotations
 
@@ -10,6 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.errors import CorruptState, PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.archive import Archive
+from panekeeper.recovery.storage.delta_tables import session_for
+from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.codec import decode_header, decode_table
 from panekeeper.state.handler import HandlerState
 from panekeeper.state.records import HANDLERS, LifecycleRecord, is_header
@@ -138,3 +143,33 @@ def _entries(spark: SparkSession, checkpoint: str, operator: int, store: str) ->
 def _timers(spark: SparkSession, checkpoint: str) -> DataFrame:
     state = spark.read.format("statestore").option("readRegisteredTimers", True).load(checkpoint)
     return state.select("key.g", "expiration_timestamp_ms")
+
+
+def decode_savepoint(
+    archive: Archive,
+    manifest: Manifest,
+    *,
+    advice: str,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> int:
+    """Decode every stored value of a savepoint, in a copy on this host.
+
+    Args:
+        archive: where the files are; the manifest need not be there yet.
+        manifest: the savepoint.
+        advice: what to do if the state cannot be read, for the error.
+        s3: how S3 is reached.
+        spark: the session that reads; a new one, which could also restore the savepoint, if not given.
+
+    Returns:
+        How many values there are.
+
+    Raises:
+        DamagedSavepoint: a file is missing or altered.
+        CorruptState: Spark cannot read the state, or a value of it cannot be decoded.
+        StateVersionError: a value is of another version.
+    """
+    session = session_for((manifest.checkpoint, *(table.path for table in manifest.tables.values())), spark, s3)
+    with temporary_copy(archive, manifest) as folder:
+        return decode_all(session, folder, advice=advice)

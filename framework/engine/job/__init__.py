@@ -20,5 +20,5 @@ startup_checks.py  Do session, checkpoint and declaration fit together?
 status.py          What does a job report of itself: state, counts, and what a drain left open?
 table_checks.py    Do the tables have what the checkpoint has written to them, and nothing more?
 shutdown/          How does a job end when its process is to end?
-upgrade/           How does a job go on with a changed declaration that keeps its state?
+upgrade.py         How does a job go on with a changed declaration that keeps its state?
 """

@@ -33,7 +33,7 @@ from panekeeper.framework.engine.job.startup_checks import (
     require_separate_folders,
 )
 from panekeeper.framework.engine.job.table_checks import require_fitting_tables
-from panekeeper.framework.engine.job.upgrade.start import take_tables, with_columns_found
+from panekeeper.framework.engine.job.upgrade import take_tables, with_columns_found
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.session.spark_errors import translate_full_disk
 from panekeeper.framework.engine.sink.small_commits import SmallTables

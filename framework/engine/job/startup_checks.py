@@ -21,8 +21,7 @@ from panekeeper.framework.engine.job.lost_files import (
     require_files_of_unfinished_batch,
     require_unfiltered_files,
 )
-from panekeeper.framework.engine.job.upgrade.first_record import first_record, write_first_record
-from panekeeper.framework.engine.job.upgrade.start import upgraded_record, with_history
+from panekeeper.framework.engine.job.upgrade import first_record, upgraded_record, with_history, write_first_record
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.cluster_size import task_numbers
 from panekeeper.framework.engine.session.environment import check_environment, class_is_loadable, require_names

@@ -15,7 +15,7 @@ import pytest
 
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.subcommand import ExitCode
-from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
+from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 Content = dict[str, Any]

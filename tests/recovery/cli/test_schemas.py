@@ -15,7 +15,7 @@ from deltalake import DeltaTable
 
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.recovery.cli.main import SUBCOMMANDS, main
-from panekeeper.recovery.cli.output.schema import schema_of
+from panekeeper.recovery.cli.schema import schema_of
 from panekeeper.recovery.drill.drills import Result
 from panekeeper.recovery.jobs.remote import drain
 from panekeeper.recovery.upgrade.rescale import Rescaled

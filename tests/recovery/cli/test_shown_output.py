@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from panekeeper.recovery.cli.jobs import JOBS
 from panekeeper.recovery.cli.maintain import MAINTAIN
-from panekeeper.recovery.cli.status import JOBS
 from panekeeper.recovery.jobs.health import Limits, with_health
 from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
 from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep

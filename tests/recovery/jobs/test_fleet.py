@@ -14,7 +14,7 @@ import pytest
 
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.output.watch import watch
+from panekeeper.recovery.cli.printing import watch
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.health import Limits, with_health

@@ -20,8 +20,7 @@ from panekeeper.recovery.restore.target import target_at
 from panekeeper.recovery.savepoint.catalog import show, verify
 from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.savepoint.create import Savepoint
-from panekeeper.recovery.savepoint.manifest import manifest_file
-from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
+from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE, manifest_file
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH

@@ -11,8 +11,7 @@ import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint
 from panekeeper.recovery.savepoint.checkpoint_copy import _is_within, write_checkpoint
-from panekeeper.recovery.savepoint.manifest import Manifest
-from panekeeper.recovery.savepoint.manifest_rules import MAX_SMALL_BYTES
+from panekeeper.recovery.savepoint.manifest import MAX_SMALL_BYTES, Manifest
 from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.local_files import LocalFiles

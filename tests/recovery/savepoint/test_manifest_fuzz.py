@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panekeeper.recovery.errors import SavepointError
-from panekeeper.recovery.savepoint.manifest import Manifest
-from panekeeper.recovery.savepoint.manifest_rules import ROLES
+from panekeeper.recovery.savepoint.manifest import ROLES, Manifest
 from tests.recovery.savepoint.test_manifest import MANIFEST
 
 VALUES = st.recursive(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import prune, savepoints, show, verify
-from panekeeper.recovery.savepoint.manifest import manifest_file
-from panekeeper.recovery.savepoint.signature import KEY_VARIABLE
+from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE, manifest_file
 from panekeeper.recovery.storage.archive import ByteSink
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive

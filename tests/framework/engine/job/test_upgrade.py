@@ -10,9 +10,13 @@ from typing import Any
 import pytest
 
 from panekeeper import CheckpointInUse, TimeInterval, agg
-from panekeeper.framework.engine.job.upgrade.first_record import first_record, write_first_record
-from panekeeper.framework.engine.job.upgrade.start import record_upgrade, upgraded_record
-from panekeeper.framework.engine.job.upgrade.table_columns import without_columns_of_no_table
+from panekeeper.framework.engine.job.upgrade import (
+    first_record,
+    record_upgrade,
+    upgraded_record,
+    without_columns_of_no_table,
+    write_first_record,
+)
 from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record

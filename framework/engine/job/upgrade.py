@@ -13,35 +13,124 @@ comes last: until 2, the tables are those of the old program, and after it, any 
 
 from __future__ import annotations
 
+import json
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.job.upgrade.table_columns import (
-    Metadata,
-    add_missing_columns,
-    without_columns_of_no_table,
-)
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql.types import StructType
+
+from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, SinkError
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import secure
+from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.state.checkpoint.compatibility import compare_declarations
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record, write_tables
+from panekeeper.state.checkpoint.job_record import (
+    JobRecord,
+    create_record,
+    installed_versions,
+    read_record,
+    write_record,
+    write_tables,
+)
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.log import logger
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.spark_logs.offsets import offset_lines
 from panekeeper.state.spark_store import HEADER
-from panekeeper.state.upgrade.history import History, aggregates_of, declared_part, in_force, upgraded
+from panekeeper.state.upgrade.history import (
+    HISTORY,
+    History,
+    aggregates_of,
+    begun_again,
+    declared_part,
+    in_force,
+    upgraded,
+)
 from panekeeper.state.upgrade.rules import StoredForm, stored_form
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.small_commits import SmallTables
     from panekeeper.framework.engine.sink.table_writer import TableWriter
     from panekeeper.framework.engine.sink.tables import Tables
     from panekeeper.state.spark_logs.offsets import LogFolder
+
+
+def first_record(
+    known: JobRecord | None,
+    *,
+    name: str,
+    declaration: Mapping[str, Any],
+    groups: tuple[int, ...],
+    settings: Mapping[str, str],
+) -> JobRecord:
+    """Return the record of a checkpoint in which no batch was begun, at first or since a reset.
+
+    It keeps id and epochs of a record that is there, whatever the name was: its tables have them.
+
+    Args:
+        known: what the checkpoint has; None in a new folder.
+        name: of the job.
+        declaration: as it is recorded.
+        groups: representative id of each key group.
+        settings: that hold for the life of the checkpoint.
+    """
+    before = {} if known is None or known.epoch == 0 else known.declaration
+    new = JobRecord(
+        name=name,
+        id=uuid.uuid4().hex[:12],
+        declaration=begun_again(before, declaration),
+        group_ids=groups,
+        versions=installed_versions(),
+        settings=settings,
+    )
+    return new if known is None else replace(new, id=known.id, epoch=known.epoch, former=known.former)
+
+
+def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, *, is_first: bool) -> None:
+    """Write the record of a checkpoint in which no batch was begun.
+
+    A process may be paused here until another one has written its own, and run batches. The first record of a folder
+    is never replaced by another one's; of a later one, whatever depends on it is taken from the record of the batch
+    that was computed last (`panekeeper.state.prepared.as_computed`).
+
+    Args:
+        files: the checkpoint.
+        record: what is written.
+        numbers: of key groups and partitions, for the log.
+        is_first: the folder had no record.
+
+    Raises:
+        CheckpointInUse: it has one by now, or the lease is lost.
+        CheckpointError: the folder cannot be written.
+    """
+    try:
+        if is_first:
+            files.before_change()
+            create_record(files.without_java(), record)
+        else:
+            write_record(files, record)
+    except FileExistsError as error:
+        raise CheckpointInUse(
+            f"another process has started on {files.root} just now, while this one was paused; start the job again"
+        ) from error
+    except Exception as error:
+        raise CheckpointError(
+            f"the checkpoint folder {files.root} cannot be written: {first_line(error)}; make it writable for "
+            "this user, or choose another folder"
+        ) from error
+    logger("job", job=record.name).info("%s is a new checkpoint: %s", files.root, numbers)
+
 
 _log = logger("job")
 
@@ -150,3 +239,53 @@ def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str,
         headers = stored_state(files.spark, files.place, HEADER).select("value.body").toLocalIterator()
         panes = [pane for (body,) in headers for pane in IntervalRecord.decode(bytes(body)).panes]
     return max(panes, default=None)
+
+
+Metadata = Mapping[str, Any]
+"""Metadata of a table, as its log has it."""
+
+
+def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]) -> JobRecord:
+    """Return the record without the columns of removed aggregates that neither the log nor the view has.
+
+    A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
+    columns. Were they added nevertheless, no start could follow one of the second kind.
+
+    Args:
+        record: of the job, as this start is about to record it.
+        found: role -> metadata of the tables.
+    """
+    history = record.declaration.get(HISTORY)
+    if history is None:
+        return record
+    there = {name for role in ("log", "view") if role in found for name in columns_of(found[role]).names}
+    retired = {name: text for name, text in history["retired"].items() if name in there}
+    return replace(record, declaration={**record.declaration, HISTORY: {**history, "retired": retired}})
+
+
+def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, small: SmallTables) -> None:
+    """Add the result columns that the log and the view lack, which `create_or_check` has checked; `small` are open.
+
+    Raises:
+        SinkError: Delta refuses them.
+    """
+    for path in filter(None, (tables.log, tables.view)) if spec.history.added_columns() else ():
+        found = columns_of(table_metadata(spark, path))
+        missing = [one for one in tables.schemas(spec)[path] if one.name not in found.names]
+        if missing:
+            columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
+            try:
+                spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
+            except (AnalysisException, IllegalArgumentException) as error:
+                raise SinkError(
+                    f"the table {path} cannot get the columns {columns} of the new declaration: {first_line(error)}. "
+                    "Choose other names or types for them; or change the table, as that says; or start the program as "
+                    "it was, which goes on"
+                ) from error
+            small.reopen(path)
+            fault_point("during-upgrade", 3)
+
+
+def columns_of(metadata: Metadata) -> StructType:
+    """Return the columns of a table."""
+    return StructType.fromJson(json.loads(metadata["schemaString"]))

@@ -1,4 +1,4 @@
-"""The subcommands `status`, of one job, and `jobs`, of all under some folders (`recovery/jobs/`)."""
+"""The subcommands around jobs that run or have ended: `status`, `jobs` and `drain`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from panekeeper.recovery.cli.arguments import add_checkpoint_argument, add_s3_arguments, positive_seconds, s3_options
-from panekeeper.recovery.cli.output.schema import object_schema
-from panekeeper.recovery.cli.output.streams import printable
-from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
-from panekeeper.recovery.cli.text import format_age, format_number, format_table
+from panekeeper.recovery.cli.printing import format_age, format_number, format_seconds, format_table, printable
+from panekeeper.recovery.cli.schema import Schema, object_schema
+from panekeeper.recovery.cli.subcommand import (
+    ExitCode,
+    Subcommand,
+    add_checkpoint_argument,
+    add_s3_arguments,
+    add_timeout_argument,
+    positive_seconds,
+    s3_options,
+)
 from panekeeper.recovery.jobs.fleet import DEPTH, list_jobs
 from panekeeper.recovery.jobs.health import Limits
 from panekeeper.recovery.jobs.job_status import Health, JobStatus
-from panekeeper.recovery.jobs.remote import checkpoint_folder
+from panekeeper.recovery.jobs.remote import checkpoint_folder, drain
 from panekeeper.recovery.jobs.status import status
 
 _CODES = {
@@ -169,4 +175,49 @@ JOBS = Subcommand(
     format=_format_jobs,
     schema=lambda: object_schema(jobs=list[JobStatus]),
     exit_code=lambda options, fields: _exit_code(options, fields["jobs"]),
+)
+
+
+def _drain_arguments(parser: argparse.ArgumentParser) -> None:
+    add_checkpoint_argument(parser)
+    add_timeout_argument(parser, "the job")
+    add_s3_arguments(parser)
+
+
+def _drain(options: argparse.Namespace) -> dict[str, Any]:
+    return drain(checkpoint_folder(options.checkpoint, s3_options(options)), timeout=options.timeout)
+
+
+def _format_drain(fields: dict[str, Any]) -> str:
+    """Return the lines of a drain; the open work of the job only as far as the job recorded it."""
+    took = format_seconds(fields["seconds"])
+    next_start = "the next start resumes there" if fields["resumable"] else "its windows are closed for good"
+    lines = [
+        f"job {fields['job']!r} in {fields['checkpoint']}: {fields['state']} after {took}",
+        f"{format_last_batches(fields)}; {next_start}",
+    ]
+    open_work = fields.get("open")
+    if open_work is not None:
+        counts = {name: open_work[name] for name in ("panes", "rows")}
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items() if count is not None)
+        lines.append(f"still open: {listed or 'not known'}")
+        if open_work["next_due"] is not None:
+            lines.append(f"next due: {open_work['next_due']}")
+    return "\n".join(lines)
+
+
+def _schema() -> Schema:
+    open_work = object_schema(panes=int | None, rows=int | None, next_due=str | None, next_watermark=str | None)
+    batches: dict[str, Any] = {"last_offset": int | None, "last_commit": int | None}
+    left = {"batch": int | None, "open": open_work}
+    return object_schema(optional=left, checkpoint=str, job=str, state=str, resumable=bool, seconds=float, **batches)
+
+
+DRAIN = Subcommand(
+    name="drain",
+    help="drain the job that runs on a checkpoint: it commits one more batch and ends; waits for that",
+    arguments=_drain_arguments,
+    run=_drain,
+    format=_format_drain,
+    schema=_schema,
 )

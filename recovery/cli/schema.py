@@ -65,7 +65,7 @@ def _schema_of_generic(kind: Any) -> Schema:
     if isinstance(origin, type) and issubclass(origin, Sequence):
         items = [one for one in dict.fromkeys(inner) if one is not Ellipsis]
         return {"type": "array", "items": schema_of(items[0]) if len(items) == 1 else {}}
-    raise TypeError(f"there is no JSON schema for {kind!r}; add its type to recovery/cli/output/schema.py")
+    raise TypeError(f"there is no JSON schema for {kind!r}; add its type to recovery/cli/schema.py")
 
 
 def output_schema(command: str, result: Schema) -> Schema:
