@@ -9,30 +9,22 @@ still in the folder. So lines of control files that were processed and removed c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from panekeeper.state.checkpoint.folder import parse_json, read_object
+from panekeeper.state.checkpoint.folder import CheckpointFolder, parse_json, read_object
 from panekeeper.state.checkpoint.layout import (
     CONTROL_FOLDER,
     SOURCES_FOLDER,
     control_file,
     control_file_number,
 )
-from panekeeper.state.spark_logs.offsets import LogFolder, has_read, log_lines, text_lines, unreadable
+from panekeeper.state.spark_logs.offsets import has_read, log_lines, text_lines, unreadable
 from panekeeper.state.spark_logs.source_logs import needed_entries
 
 _COMPACT = ".compact"
 
 
-class PrunableFolder(LogFolder, Protocol):
-    """A checkpoint folder in which files of Spark's logs can be replaced."""
-
-    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Write a file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
-        ...
-
-
-def control_files_read(folder: LogFolder) -> dict[int, tuple[int, int]]:
+def control_files_read(folder: CheckpointFolder) -> dict[int, tuple[int, int]]:
     """Return number of a control file -> the source that has read it, and the entry of its log that names it.
 
     The control stream is the last source; the logs of those before it may be large, and are not read. An entry that
@@ -50,7 +42,7 @@ def control_files_read(folder: LogFolder) -> dict[int, tuple[int, int]]:
     return {}
 
 
-def newest_control_file_read(folder: LogFolder) -> int:
+def newest_control_file_read(folder: CheckpointFolder) -> int:
     """Return the greatest number of a control file that Spark has read; 0 if it has read none."""
     for source in _sources(folder):
         numbers = [number for number, _ in _numbers_in(folder, source, lambda names: needed_entries(names)[-1:])]
@@ -59,13 +51,13 @@ def newest_control_file_read(folder: LogFolder) -> int:
     return 0
 
 
-def control_source(folder: LogFolder) -> int | None:
+def control_source(folder: CheckpointFolder) -> int | None:
     """Return the number of the source that reads the control stream; None if it has read nothing."""
     newest = lambda names: needed_entries(names)[-1:]  # noqa: E731 -- as above
     return next((int(source) for source in _sources(folder) if any(_numbers_in(folder, source, newest))), None)
 
 
-def control_folder_read(folder: LogFolder) -> str | None:
+def control_folder_read(folder: CheckpointFolder) -> str | None:
     """Return the URL of the folder in which Spark has found the newest control files; None if it has read none."""
     for source in _sources(folder):
         for name in reversed(needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}"))):
@@ -86,7 +78,7 @@ def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int
 
 
 def remove_unread_flushes(
-    folder: LogFolder, before_each: Callable[[], None] = lambda: None, *, before: int
+    folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None, *, before: int
 ) -> list[str]:
     """Remove flushes that no batch has read and that an earlier run was to do: it ended before they began.
 
@@ -108,12 +100,12 @@ def remove_unread_flushes(
     return removed
 
 
-def _unread(folder: LogFolder) -> list[int]:
+def _unread(folder: CheckpointFolder) -> list[int]:
     newest = newest_control_file_read(folder)
     return [one for one in map(control_file_number, folder.names(CONTROL_FOLDER)) if one is not None and one > newest]
 
 
-def prune_control_log(folder: PrunableFolder, *, before: int, present: Collection[int]) -> int:
+def prune_control_log(folder: CheckpointFolder, *, before: int, present: Collection[int]) -> int:
     """Drop lines from the newest compact file of the log. No query may plan a batch meanwhile.
 
     Args:
@@ -135,7 +127,7 @@ def prune_control_log(folder: PrunableFolder, *, before: int, present: Collectio
     return 0
 
 
-def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[int]) -> int:
+def _prune(folder: CheckpointFolder, name: str, before: int, present: Collection[int]) -> int:
     entry = name.rpartition("/")[2].removesuffix(_COMPACT)
     if not name.endswith(_COMPACT):
         return 0
@@ -152,11 +144,13 @@ def _prune(folder: PrunableFolder, name: str, before: int, present: Collection[i
     return len(lines) - len(kept)
 
 
-def _sources(folder: LogFolder) -> list[str]:
+def _sources(folder: CheckpointFolder) -> list[str]:
     return sorted(filter(str.isdecimal, folder.names(SOURCES_FOLDER)), key=int, reverse=True)
 
 
-def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], list[str]]) -> Iterator[tuple[int, int]]:
+def _numbers_in(
+    folder: CheckpointFolder, source: str, choose: Callable[[list[str]], list[str]]
+) -> Iterator[tuple[int, int]]:
     """Yield the control files that the chosen files of a source's log name, each with its entry."""
     log = f"{SOURCES_FOLDER}/{source}"
     for name in choose(folder.names(log)):
@@ -171,7 +165,7 @@ def _numbers_in(folder: LogFolder, source: str, choose: Callable[[list[str]], li
                 yield number, value["batchId"]
 
 
-def _parsed(folder: LogFolder, name: str, line: str) -> dict[str, Any]:
+def _parsed(folder: CheckpointFolder, name: str, line: str) -> dict[str, Any]:
     try:
         found = dict(parse_json(line.encode())) if line.lstrip().startswith("{") else {}
     except ValueError as error:

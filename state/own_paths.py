@@ -15,14 +15,14 @@ from urllib.parse import quote, unquote
 
 from panekeeper.state.checkpoint.folder import CheckpointFolder, local_path, plain_url
 from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, SOURCES_FOLDER, STATE_FOLDER
-from panekeeper.state.control_log import PrunableFolder, control_folder_read, control_source
+from panekeeper.state.control_log import control_folder_read, control_source
 from panekeeper.state.spark_logs.source_logs import needed_entries
 
 _NOT_QUOTED = "/:@!$&'()*+,;=~"
 """Beside letters, digits and `_.-`, the characters of ASCII that Java does not quote in a path."""
 
 
-def follow(folder: PrunableFolder, before_each: Callable[[], None] = lambda: None) -> str | None:
+def follow(folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None) -> str | None:
     """Let Spark's files name the folder that they are in. The newest entry is last: a kill before repeats it all.
 
     Args:
@@ -45,7 +45,7 @@ def follow(folder: PrunableFolder, before_each: Callable[[], None] = lambda: Non
     return old
 
 
-def written_in(folder: PrunableFolder) -> str | None:
+def written_in(folder: CheckpointFolder) -> str | None:
     """Return the full name of the folder by which Spark's files name it; None if they have none yet."""
     control = control_folder_read(folder)
     if control is None:

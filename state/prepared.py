@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -31,18 +31,9 @@ from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState, StateVersionError
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.offsets import LogFolder
 from panekeeper.state.upgrade.history import corrected
 
 _log = logger("job")
-
-
-class PreparedFolder(LogFolder, Protocol):
-    """A checkpoint folder in which a batch can be prepared."""
-
-    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Write a file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +154,7 @@ IDENTITY = ("name", "group_ids", "settings")
 """What of a job's record is never changed once a batch was run: in which key group a partition is, for example."""
 
 
-def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
+def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
     """Record a batch, which decides what it is.
 
     Args:
@@ -184,7 +175,7 @@ def prepare(folder: PreparedFolder, batch: PreparedBatch) -> None:
         raise FileExistsError(name)
 
 
-def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> PreparedBatch | None:
+def read_prepared(folder: CheckpointFolder, epoch: int, number: int, *, job: str) -> PreparedBatch | None:
     """Return a batch as it was prepared; None if it was not, or not kept.
 
     Args:
@@ -215,7 +206,7 @@ def read_prepared(folder: LogFolder, epoch: int, number: int, *, job: str) -> Pr
     return found
 
 
-def last_prepared(folder: LogFolder, record: JobRecord, number: int | None) -> PreparedBatch | None:
+def last_prepared(folder: CheckpointFolder, record: JobRecord, number: int | None) -> PreparedBatch | None:
     """Return the last batch as it was prepared; None if there is none, or it is damaged: who needs it says so."""
     try:
         return None if number is None else read_prepared(folder, record.epoch, number, job=record.id)
@@ -223,7 +214,7 @@ def last_prepared(folder: LogFolder, record: JobRecord, number: int | None) -> P
         return None
 
 
-def last_decided(folder: LogFolder, record: JobRecord) -> int | None:
+def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
     """Return the last batch that is committed, or will be before a start does anything else; None: there is none.
 
     Args:
@@ -234,7 +225,7 @@ def last_decided(folder: LogFolder, record: JobRecord) -> int | None:
     return begun if begun is not None and folder.exists(prepared_file(record.epoch, begun)) else committed
 
 
-def as_computed(folder: LogFolder, record: JobRecord, batch: int | None) -> JobRecord:
+def as_computed(folder: CheckpointFolder, record: JobRecord, batch: int | None) -> JobRecord:
     """Return a job's record with declaration and identity by which a batch was computed; itself if it says the same.
 
     A start may be paused while it writes its own record, which is that of no batch then.
@@ -260,7 +251,7 @@ def _same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def not_needed(folder: LogFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:
+def not_needed(folder: CheckpointFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:
     """Yield the files and folders of prepared batches that are none of these."""
     kept = {prepared_file(one.epoch, one.number) for one in needed}
     kept |= {place for one in needed for place in one.large.values()}

@@ -19,7 +19,6 @@ from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
 from panekeeper.state.checkpoint.control_files import ControlCommand
-from panekeeper.state.checkpoint.epochs import CheckpointRoot
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed
 from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner
@@ -28,7 +27,7 @@ from panekeeper.state.checkpoint.run_record import last_batches
 _POLL_SECONDS = 0.2
 
 
-def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointRoot:
+def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointFolder:
     """Return the folder that a path or URL names.
 
     Args:
@@ -45,7 +44,7 @@ def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> Checkpoin
 
 
 def drain(
-    root: CheckpointRoot,
+    root: CheckpointFolder,
     *,
     timeout: Duration = 300.0,
     now: Callable[[], int] = now_us,

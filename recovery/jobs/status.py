@@ -14,7 +14,7 @@ from panekeeper.framework.declarations.errors import CheckpointError, ForeignChe
 from panekeeper.recovery.jobs.health import Limits, with_health
 from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
-from panekeeper.state.checkpoint.epochs import CheckpointRoot, Root, current_epoch, read_begin
+from panekeeper.state.checkpoint.epochs import Root, current_epoch, read_begin
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed
 from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
@@ -23,7 +23,7 @@ from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner, 
 from panekeeper.state.checkpoint.run_record import last_batches
 
 
-def status(root: CheckpointRoot, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
+def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
     """Return the status of the job of a checkpoint.
 
     Args:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,14 +13,14 @@ from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.recovery.storage.s3_bucket import MISSING, Bucket, code_of
 from panekeeper.recovery.storage.s3_options import S3Options
-from panekeeper.state.checkpoint.folder import parse_json, spark_url
+from panekeeper.state.checkpoint.folder import CheckpointFolder, spark_url
 
 _ALREADY_EXISTS = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
 _MULTIPART_COPY_SIZE = 64 * 1024 * 1024
 _MAX_KEYS_OF_A_DELETE = 1000  # S3 deletes no more in one call
 
 
-class S3Files:
+class S3Files(CheckpointFolder):
     """The `Files` under a prefix of a bucket.
 
     Args:
@@ -235,25 +234,6 @@ class S3Files:
             keys += [one["Prefix"].rstrip("/") for one in page.get("CommonPrefixes", ())]
             found += [key[len(top) :] for key in keys]
         return sorted(name for name in found if name and not name.startswith("."))
-
-    def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file, None if there is none.
-
-        Raises:
-            ValueError: it is no JSON.
-        """
-        try:
-            return parse_json(self.read(name))
-        except FileNotFoundError:
-            return None
-
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file.
-
-        Raises:
-            FileExistsError: it is there, and is not to be replaced.
-        """
-        self.write(name, json.dumps(value).encode(), replace=replace)
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if there is none."""

@@ -14,7 +14,6 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder, read_object
 from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file, control_file_number
 from panekeeper.state.control_log import newest_control_file_read
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.offsets import LogFolder
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 """`resume`: the job was started. `tick`: an instant of the wall clock has come. The others are commands."""
@@ -25,7 +24,7 @@ CHECKPOINT_COMMANDS = ("drain", "savepoint")
 _log = logger("job")
 
 
-def write_control_file(folder: LogFolder, kind: ControlKind, *, us: int | None = None) -> int:
+def write_control_file(folder: CheckpointFolder, kind: ControlKind, *, us: int | None = None) -> int:
     """Write the next control file, at the time `us`, and return its number; from then on its time is data.
 
     Without `us` the clock is read once, here.
@@ -78,7 +77,7 @@ class ControlCommand:
         number: of the control file that carries the command now.
     """
 
-    def __init__(self, folder: LogFolder, kind: ControlKind) -> None:
+    def __init__(self, folder: CheckpointFolder, kind: ControlKind) -> None:
         self._folder = folder
         self._kind: ControlKind = kind
         self.number = write_control_file(folder, kind)

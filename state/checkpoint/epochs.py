@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, Protocol, Self, TypeVar
+from typing import Literal, TypeVar
 
 from panekeeper.state.checkpoint.folder import CheckpointFolder, read_object
 from panekeeper.state.checkpoint.layout import JOB_FILE
@@ -33,23 +33,7 @@ _DIGITS = 4
 _RESTORE = "restore a savepoint to this folder, or start with a new checkpoint folder"
 
 
-class CheckpointRoot(CheckpointFolder, Protocol):
-    """The folder that a user names as the checkpoint."""
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
-        ...
-
-    def part(self, name: str) -> Self:
-        """Return a folder in this one that messages call by the name of this one."""
-        ...
-
-    def swap(self, name: str, old: bytes, new: bytes) -> None:
-        """Replace a small file if its content is still the old one. Raises `FileExistsError` if it is another."""
-        ...
-
-
-Root = TypeVar("Root", bound=CheckpointRoot)
+Root = TypeVar("Root", bound=CheckpointFolder)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +91,7 @@ class Begin:
         return replace(self, done=(*self.done, step))
 
 
-def read_pointer(root: CheckpointRoot) -> Pointer | None:
+def read_pointer(root: CheckpointFolder) -> Pointer | None:
     """Return which epoch of a checkpoint is current; None if there is none: the folder is new, or no checkpoint.
 
     Raises:
@@ -130,7 +114,7 @@ def read_pointer(root: CheckpointRoot) -> Pointer | None:
     return pointer
 
 
-def stored_pointer(root: CheckpointRoot) -> Pointer | None:
+def stored_pointer(root: CheckpointFolder) -> Pointer | None:
     """Return what the pointer says, be its epoch there or not; None if there is none. Raises `CorruptState`."""
     try:
         found = root.read_json(POINTER_FILE)
@@ -193,7 +177,7 @@ def make_epoch(root: Root, epoch: int, begin: Begin) -> Root:
     return folder
 
 
-def create_pointer(root: CheckpointRoot, pointer: Pointer) -> None:
+def create_pointer(root: CheckpointFolder, pointer: Pointer) -> None:
     """Let a first epoch be current.
 
     Raises:
@@ -206,7 +190,7 @@ def create_pointer(root: CheckpointRoot, pointer: Pointer) -> None:
             raise CheckpointError(f"another process has made a checkpoint in {root.root} just now") from error
 
 
-def switch(root: CheckpointRoot, old: bytes | None, pointer: Pointer) -> None:
+def switch(root: CheckpointFolder, old: bytes | None, pointer: Pointer) -> None:
     """Let another epoch be current: the one step of a restore or reset before which nothing has changed.
 
     Args:

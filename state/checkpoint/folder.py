@@ -1,4 +1,4 @@
-"""The small files of a checkpoint, wherever it is: what a lease and the command line need of a folder.
+"""The small files of a checkpoint, wherever it is: the one interface by which all code reads and writes them.
 
 `CheckpointFiles` keeps them wherever Spark can, through its Java virtual machine. `LocalFolder` does the same locally
 in plain Python, so a command that reads a checkpoint starts no Java, and its create is atomic: of two processes
@@ -15,8 +15,6 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -25,9 +23,6 @@ from typing import Any, Protocol, Self
 from panekeeper.state.errors import CorruptState
 
 _SCHEME_OF_DISK = re.compile("^file:/+")
-WRITTEN_BY_S = 120
-"""After this time an operating system has written through what it was given; Linux does so after half a minute."""
-_FLUSHED_AT_ONCE = 8
 _MAX_JSON = 64 * 2**20
 _MAX_CONTENT = 2**30
 """Of a file that is read as a whole: no log of Spark or Delta is as large."""
@@ -54,21 +49,40 @@ class CheckpointFolder(Protocol):
         """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
         ...
 
-    def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+    def part(self, name: str) -> Self:
+        """Return a folder in this one that messages call by the name of this one."""
         ...
 
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+    def read(self, name: str) -> bytes:
+        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
+        ...
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        """Write a small file, whole or not at all. Raises `FileExistsError` if it is there, unless `replace`."""
+        ...
+
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        """Replace a small file if its content is still the old one. Raises `FileExistsError` if it is another."""
         ...
 
     def remove(self, name: str) -> None:
         """Remove a file; nothing happens if it is not there."""
         ...
 
+    def read_json(self, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        try:
+            return parse_json(self.read(name))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file, as `write` does. Raises `FileExistsError` if it is there, unless `replace`."""
+        self.write(name, json.dumps(value).encode(), replace=replace)
+
 
 @dataclass(frozen=True)
-class LocalFolder:
+class LocalFolder(CheckpointFolder):
     """A `CheckpointFolder` on a local disk, without Spark.
 
     Attributes:
@@ -106,13 +120,6 @@ class LocalFolder:
         # Hadoop keeps checksums in hidden files, and Spark writes to temporary names before it renames.
         return sorted(name for name in found if not name.startswith(".") and not name.endswith(".tmp"))
 
-    def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
-        try:
-            return parse_json(self.read(name))
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
         path = self.path / name
@@ -123,14 +130,6 @@ class LocalFolder:
             if found.st_size > _MAX_CONTENT:  # which need not take room on the disk, but would in memory
                 raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, too many for a small file", str(path))
             return stream.readall()
-
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file, whole or not at all, also after a power cut.
-
-        Raises:
-            FileExistsError: it is there, unless `replace`.
-        """
-        self.write(name, json.dumps(value).encode(), replace=replace)
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a small file, whole or not at all, also after a power cut.
@@ -282,34 +281,10 @@ def make_folder(folder: Path) -> None:
         sync_folder(one.parent)
 
 
-def sync_files(paths: Iterable[Path]) -> None:
-    """Flush files and folders that others have written, and their names. One that is gone is passed over."""
-    given = [*paths]
-    with ThreadPoolExecutor(max_workers=_FLUSHED_AT_ONCE) as pool:  # a disk takes several in the time of one
-        list(pool.map(_sync_any, given))
-        list(pool.map(sync_folder, {one.parent for one in given}))
-
-
 def sync_folder(folder: Path) -> None:
     """Flush the names in a folder to the disk, so that a file that was given its name keeps it after a power cut."""
     with suppress(OSError):  # some file systems cannot, and the file itself was flushed
         sync_file(folder)
-
-
-def modified_s(path: Path) -> float:
-    """Return when a file was written last, seconds since the epoch; 0 if it was removed meanwhile."""
-    try:
-        return path.stat().st_mtime
-    except FileNotFoundError:
-        return 0
-
-
-def _sync_any(path: Path) -> None:
-    if path.is_dir():
-        sync_folder(path)
-    else:
-        with suppress(FileNotFoundError, PermissionError):  # what another user has written he flushes himself
-            sync_file(path)
 
 
 def sync_file(path: Path) -> None:

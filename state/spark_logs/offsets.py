@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged, parse_json
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
@@ -25,14 +25,7 @@ _VERSION = re.compile(r"v(\d+)")
 _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
 
 
-class LogFolder(CheckpointFolder, Protocol):
-    """A checkpoint folder whose files of any kind can be read."""
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
-
-
-def log_lines(folder: LogFolder, name: str) -> Iterator[Any]:
+def log_lines(folder: CheckpointFolder, name: str) -> Iterator[Any]:
     """Yield the lines of a file below its version; those that are JSON objects, parsed. Raises `CorruptState`."""
     try:
         lines = parsed_lines(folder.read(name))
@@ -71,7 +64,7 @@ def unreadable(folder: CheckpointFolder, name: str) -> CorruptState:
     return damaged(folder, name, "it is no log as Spark writes it")
 
 
-def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
+def offset_lines(folder: CheckpointFolder, batch: int) -> list[Any]:
     """Return what the offsets of a batch say: what it pins, then a value for each source. Raises `CorruptState`."""
     name = f"{OFFSETS_FOLDER}/{batch}"
     lines = [*log_lines(folder, name)]
@@ -80,12 +73,12 @@ def offset_lines(folder: LogFolder, batch: int) -> list[Any]:
     return lines
 
 
-def source_ends(folder: LogFolder, batch: int) -> list[int | None]:
+def source_ends(folder: CheckpointFolder, batch: int) -> list[int | None]:
     """Return, for each source, the last entry of its log that a batch has read; None for one without a log."""
     return [log_offset(line) for line in source_lines(folder, batch)]
 
 
-def source_lines(folder: LogFolder, batch: int) -> list[str]:
+def source_lines(folder: CheckpointFolder, batch: int) -> list[str]:
     """Return the lines of the sources in the offsets of a batch, as they are. Raises `CorruptState`."""
     offset_lines(folder, batch)
     return text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]
@@ -103,7 +96,7 @@ def log_offset(line: str) -> int | None:
     return None if match is None else int(match[1])
 
 
-def state_format(folder: LogFolder) -> str | None:
+def state_format(folder: CheckpointFolder) -> str | None:
     """Return the format version in which Spark stores the state of the checkpoint; None before the first commit."""
     for name in (f"{COMMITS_FOLDER}/{batch}" for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]):
         try:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, SOURCES_FOLDER
-from panekeeper.state.spark_logs.offsets import NO_OFFSET, LogFolder, log_lines, log_offset, source_lines
+from panekeeper.state.spark_logs.offsets import NO_OFFSET, log_lines, log_offset, source_lines
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
 
@@ -32,7 +32,7 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
     return {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
 
 
-def remove_unread_entries(folder: LogFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
+def remove_unread_entries(folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
     """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew (A1).
 
     Spark logs the files that it has found for a batch, and then the offsets of the batch. Killed between the two, it
@@ -68,7 +68,7 @@ def _end_of(offsets: Sequence[str] | None, source: int) -> int | None:
     return -1 if line == NO_OFFSET else log_offset(line)
 
 
-def _remove_after(folder: LogFolder, log: str, end: int, before_each: Callable[[], None]) -> list[str]:
+def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Callable[[], None]) -> list[str]:
     numbers = _numbers(folder.names(log))
     earlier = needed_entries(name for name, number in numbers.items() if number <= end)
     later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
@@ -89,7 +89,7 @@ def _is_file_entry(line: object) -> bool:
     return isinstance(line, dict) and {"path", "timestamp", "batchId"} <= set(line)
 
 
-def files_between(folder: LogFolder, source: int, after: int, end: int) -> Iterator[str]:
+def files_between(folder: CheckpointFolder, source: int, after: int, end: int) -> Iterator[str]:
     """Yield the URLs of the files in the entries of a source's log after one, up to another. Raises `CorruptState`."""
     log = f"{SOURCES_FOLDER}/{source}"
     for name in needed_entries(folder.names(log)):
@@ -101,7 +101,7 @@ def files_between(folder: LogFolder, source: int, after: int, end: int) -> Itera
                 yield line["path"]
 
 
-def found_files(folder: LogFolder, source: int | None = None) -> Iterator[str]:
+def found_files(folder: CheckpointFolder, source: int | None = None) -> Iterator[str]:
     """Yield the URL of each file that a source, or all of them, have found, newest last. Raises `CorruptState`."""
     for number in folder.names(SOURCES_FOLDER) if source is None else [source]:
         log = f"{SOURCES_FOLDER}/{number}"

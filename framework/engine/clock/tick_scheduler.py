@@ -13,7 +13,7 @@ from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
-    from panekeeper.state.spark_logs.offsets import LogFolder
+    from panekeeper.state.checkpoint.folder import CheckpointFolder
 
 _LOOK_SECONDS = 5.0
 """The clock is looked at at least so often."""
@@ -57,7 +57,7 @@ class TickScheduler:
 
     def __init__(
         self,
-        files: LogFolder,
+        files: CheckpointFolder,
         *,
         on_outage: Callable[[int], None] = lambda _: None,
         now: Callable[[], int] = lambda: now_us(),  # noqa: PLW0108 -- a test sets the clock of this module

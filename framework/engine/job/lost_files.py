@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.sources.streams import is_there, options_of, sources_of
-from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
 from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.spark_logs.offsets import LogFolder, source_ends
+from panekeeper.state.spark_logs.offsets import source_ends
 from panekeeper.state.spark_logs.source_logs import files_between
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _run_again(files: CheckpointFiles, accepted: int | None) -> int | None:
     return None if begun in (committed, accepted) else begun
 
 
-def files_of_batch(folder: LogFolder, batch: int) -> Iterator[tuple[int, str]]:
+def files_of_batch(folder: CheckpointFolder, batch: int) -> Iterator[tuple[int, str]]:
     """Yield source and URL of each file that a batch reads; but for those of the control stream, its last source."""
     if batch and batch - 1 not in batch_numbers(folder, OFFSETS_FOLDER):
         return  # where it begins is not known

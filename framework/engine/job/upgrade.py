@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.sink.small_commits import SmallTables
     from panekeeper.framework.engine.sink.table_writer import TableWriter
     from panekeeper.framework.engine.sink.tables import Tables
-    from panekeeper.state.spark_logs.offsets import LogFolder
+    from panekeeper.state.checkpoint.folder import CheckpointFolder
 
 
 def first_record(
@@ -220,7 +220,7 @@ def with_history(pipeline: Pipeline, record: JobRecord) -> Pipeline:
     return replace(pipeline, spec=replace(pipeline.spec, history=History.of(record.declaration)))
 
 
-def _watermark(files: LogFolder, committed: int | None) -> int | None:
+def _watermark(files: CheckpointFolder, committed: int | None) -> int | None:
     """Return the watermark of the last committed batch, us since the epoch; None before the first one."""
     if committed is None:
         return None

@@ -6,7 +6,6 @@ Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may liv
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
 from panekeeper.framework.engine.session.s3_settings import EXCLUSIVE_CREATE, SAME_ETAG, is_s3
 from panekeeper.framework.engine.session.spark_errors import full_text
-from panekeeper.state.checkpoint.folder import LocalFolder, local_path, parse_json
+from panekeeper.state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +29,7 @@ def _permitted() -> None:
 
 
 @dataclass(frozen=True)
-class CheckpointFiles:
+class CheckpointFiles(CheckpointFolder):
     """The files under one folder, by relative name.
 
     Attributes:
@@ -83,13 +82,6 @@ class CheckpointFiles:
             return []
         return sorted(status.getPath().getName() for status in manager.list(path))
 
-    def read_json(self, name: str) -> Any:
-        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
-        try:
-            return parse_json(self.read(name))
-        except FileNotFoundError:
-            return None
-
     def read(self, name: str) -> bytes:
         """Return the content of a small file.
 
@@ -112,10 +104,6 @@ class CheckpointFiles:
             raise
         finally:
             stream.close()
-
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-        """Write a JSON file atomically, on one line. Raises `FileExistsError` if it is there, unless `replace`."""
-        self.write(name, json.dumps(value).encode(), replace=replace)
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""

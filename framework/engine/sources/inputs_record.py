@@ -14,7 +14,7 @@ from panekeeper.state.log import logger
 from panekeeper.state.spark_logs.offsets import offset_lines
 
 if TYPE_CHECKING:
-    from panekeeper.state.spark_logs.offsets import LogFolder
+    from panekeeper.state.checkpoint.folder import CheckpointFolder
 
 _log = logger("job")
 
@@ -31,7 +31,7 @@ class InputsRecord:
 
     def __init__(
         self,
-        folder: LogFolder,
+        folder: CheckpointFolder,
         inputs: Sequence[Input],
         topics: Mapping[int, TopicIds],
         require_lease: Callable[[], None] = lambda: None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 from panekeeper.framework.engine.job.claim import Watch
 from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.layout import RUNNING_FILE
 from panekeeper.state.checkpoint.owner import LeaseOwner
 
@@ -25,7 +25,7 @@ class Clock:
         return self.us
 
 
-class Memory:
+class Memory(CheckpointFolder):
     """A checkpoint in a dictionary; refuses everything once it is broken."""
 
     root = place = "memory"
@@ -40,15 +40,23 @@ class Memory:
     def names(self, folder: str) -> list[str]:
         return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
 
-    def read_json(self, name: str) -> Any:
-        self._work()
-        return json.loads(self.files[name]) if name in self.files else None
+    def part(self, name: str) -> Self:
+        raise NotImplementedError(name)
 
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+    def read(self, name: str) -> bytes:
+        self._work()
+        if name not in self.files:
+            raise FileNotFoundError(name)
+        return self.files[name].encode()
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         self._work()
         if name in self.files and not replace:
             raise FileExistsError(name)
-        self.files[name] = json.dumps(value)
+        self.files[name] = content.decode()
+
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        raise NotImplementedError(name)
 
     def remove(self, name: str) -> None:
         self._work()

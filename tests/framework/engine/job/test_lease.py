@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any
 
 import pytest
 
@@ -245,8 +244,8 @@ def test_a_store_that_overwrites_what_must_be_new_is_refused() -> None:
     """There, two jobs that start at the same time would both get the lease. The refused start leaves nothing."""
 
     class Overwriting(Memory):
-        def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-            super().write_json(name, value, replace=True)
+        def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+            super().write(name, content, replace=True)
 
     folder = Overwriting()
     with pytest.raises(CheckpointError, match="Use a store with conditional writes"):
