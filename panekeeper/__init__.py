@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from panekeeper.recovery.savepoint.create import Savepoint, savepoint
     from panekeeper.recovery.storage.archive import Archive
     from panekeeper.recovery.storage.locations import register_archive
-    from panekeeper.recovery.storage.s3_options import S3Options
+    from panekeeper.recovery.storage.s3 import S3Options
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.rescale import rescale
     from panekeeper.recovery.upkeep.maintain import maintain
@@ -221,7 +221,7 @@ _WHERE = {
     "panekeeper.recovery.savepoint.create": "Savepoint savepoint",
     "panekeeper.recovery.storage.archive": "Archive",
     "panekeeper.recovery.storage.locations": "register_archive",
-    "panekeeper.recovery.storage.s3_options": "S3Options",
+    "panekeeper.recovery.storage.s3": "S3Options",
     "panekeeper.recovery.upgrade.check": "check_upgrade",
     "panekeeper.recovery.upgrade.rescale": "rescale",
     "panekeeper.recovery.upkeep.maintain": "maintain",

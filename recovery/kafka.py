@@ -18,7 +18,7 @@ from panekeeper.recovery.errors import BrokerUnavailable, DamagedSavepoint, Save
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.storage.blobs import download
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, files_at, open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER

@@ -11,7 +11,7 @@ import pytest
 
 from integration_tests.drills.faults.faulty_s3 import BUCKET, CREDENTIALS, FaultyStore
 from panekeeper.recovery.storage.locations import open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.locations import open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any

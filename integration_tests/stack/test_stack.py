@@ -13,7 +13,7 @@ from examples.flights.tables import LOG, METRICS, read_table
 from examples.stack import services
 from panekeeper.recovery.savepoint.catalog import verify
 from panekeeper.recovery.savepoint.create import savepoint
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from typing import Any
 from panekeeper.framework.declarations.durations import to_seconds
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.recovery.cli.schema import Schema
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 
 
 class ExitCode(IntEnum):

@@ -13,7 +13,7 @@ from panekeeper.recovery.storage.delta_log import LOG
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, files_at
 from panekeeper.recovery.storage.parallel import map_parallel
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.epochs import EPOCHS_FOLDER, POINTER_FILE, epoch_numbers
 

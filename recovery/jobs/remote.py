@@ -16,7 +16,7 @@ from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
 from panekeeper.recovery.jobs.status import job_folder, job_name
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
 from panekeeper.state.checkpoint.control_files import ControlCommand
 from panekeeper.state.checkpoint.folder import CheckpointFolder

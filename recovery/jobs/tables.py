@@ -20,21 +20,19 @@ from panekeeper.recovery.storage.delta_log import (
 )
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.run_record import last_batches
 from panekeeper.state.prepared import last_prepared
 
 
-def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str], s3: S3Options | None) -> None:
+def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
     """Refuse tables with batches that the checkpoint has not begun, without some of its own, or of another checkpoint.
 
     Args:
         folder: the checkpoint.
         record: what it says of its job, which may run meanwhile.
-        tables: role -> path of the tables that it names.
-        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+        tables: role -> path of the tables that it names. Those that only Spark reaches are not checked.
 
     Raises:
         SavepointRefused: a table belongs to another checkpoint; or which tables there are is not known.
@@ -49,7 +47,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         )
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
     batch = last_prepared(folder, record, last_batches(folder)[1])
-    logs = {role: files for role, path in tables.items() if (files := files_at(path, s3)) is not None}
+    logs = {role: files for role, path in tables.items() if (files := files_at(path, folder.s3)) is not None}
     transactions = {tables[role]: transactions_of(files) for role, files in logs.items()}
     metadata = {role: found for role, files in logs.items() if (found := table_metadata(files)) is not None}
 

@@ -22,8 +22,8 @@ from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, create_pointer, make_epoch, write_begin
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
 from panekeeper.state.checkpoint.layout import JOB_FILE, METADATA_FILE, TABLES_FILE
@@ -85,7 +85,7 @@ def clone(
     top = checkpoint_at(into, s3)
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
-    tables = _copy_tables(manifest, top, deep=deep, s3=s3, spark=spark)
+    tables = _copy_tables(manifest, top, deep=deep, spark=spark)
     root = top.child("checkpoint")
     epoch = manifest.epoch + 1
     begin = Begin(
@@ -101,15 +101,15 @@ def clone(
     write_begin(folder, replace(begin, batch=last_batches(folder)[1]))
     with holding(folder, record.name, "the clone of job") as lease:
         create_pointer(root, Pointer(name=record.name, id=record.id, epoch=record.epoch))
-        session = cache(lambda: _session(tables, spark, s3))
+        session = cache(lambda: _session(tables, spark, top))
         roll_forward(folder, record, session, lease.require_held)  # a copy may have the owner of the original
     return Clone(name=name, checkpoint=root.root, tables=tables)
 
 
-def _session(tables: Mapping[str, str], spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
+def _session(tables: Mapping[str, str], spark: SparkSession | None, top: Files) -> SparkSession:
     from panekeeper.recovery.storage.delta_tables import session_for
 
-    return session_for(tables.values(), spark, s3)
+    return session_for(tables.values(), spark, top.s3)
 
 
 def _give_identity(folder: Files, tables: Mapping[str, str], epoch: int) -> JobRecord:
@@ -126,17 +126,15 @@ def _give_identity(folder: Files, tables: Mapping[str, str], epoch: int) -> JobR
     return own
 
 
-def _copy_tables(
-    manifest: Manifest, top: Files, *, deep: bool, s3: S3Options | None, spark: SparkSession | None
-) -> dict[str, str]:
+def _copy_tables(manifest: Manifest, top: Files, *, deep: bool, spark: SparkSession | None) -> dict[str, str]:
     if not manifest.tables:
         return {}
     from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
 
     copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
-    session = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, s3)
+    session = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, top.s3)
     for table in manifest.tables.values():
-        require_version(lambda: session, table, s3)
+        require_version(lambda: session, table, files_at(table.path, top.s3))
     for role, table in manifest.tables.items():
         copy_table(session, table, to=copies[role], deep=deep)
     return copies

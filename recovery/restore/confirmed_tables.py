@@ -17,14 +17,12 @@ from panekeeper.recovery.restore.target import Target
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import has_version, jobs_since
 from panekeeper.recovery.storage.locations import Location, files_at, place_of
-from panekeeper.recovery.storage.s3_options import S3Options
 
 
 def unconfirmed_tables(
     manifest: Manifest,
     target: Target,
     tables: Collection[Location],
-    s3: S3Options | None,
 ) -> tuple[str, ...]:
     """Return the paths of the tables of a savepoint that nobody but its manifest names, or that others write to, too.
 
@@ -32,55 +30,53 @@ def unconfirmed_tables(
         manifest: the savepoint.
         target: the checkpoint that it is restored to.
         tables: paths that the caller names.
-        s3: how S3 is reached.
     """
-    named = {place_of(str(path), s3) for path in tables}
-    places = {place_of(path, s3) for path in target.tables.values()} | named
-    shared = other_jobs(manifest, target, s3)
+    named = {place_of(str(path)) for path in tables}
+    places = {place_of(path) for path in target.tables.values()} | named
+    shared = other_jobs(manifest, target)
     return tuple(
         table.path
         for table in manifest.tables.values()
-        if (place := place_of(table.path, s3)) not in places or (table.path in shared and place not in named)
+        if (place := place_of(table.path)) not in places or (table.path in shared and place not in named)
     )
 
 
-def other_jobs(manifest: Manifest, target: Target, s3: S3Options | None) -> dict[str, list[str]]:
+def other_jobs(manifest: Manifest, target: Target) -> dict[str, list[str]]:
     """Return path -> names of other jobs, of the tables of a savepoint whose rows of theirs a restore would change.
 
     Args:
         manifest: the savepoint.
         target: the checkpoint that it is restored to.
-        s3: how S3 is reached. Tables that only Spark reaches are not checked.
     """
-    changes = {path: since for path, since in _changes(manifest, s3).items() if not _by_others(since, manifest)}
+    changes = {path: since for path, since in _changes(manifest, target).items() if not _by_others(since, manifest)}
     if not any(changes.values()):
         return {}  # the logs of the other tables have a commit for each batch
     record = target.record
-    own = {"", manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, s3)
+    own = {"", manifest.job_id} | ({record.id} if record else set()) | _ids_of_restores(manifest, target)
     others = {path: {name for id_, name in since.items() if id_ not in own} for path, since in changes.items()}
     return {path: sorted(names) for path, names in others.items() if names}
 
 
-def unchanged_tables(manifest: Manifest, s3: S3Options | None) -> frozenset[str]:
+def unchanged_tables(manifest: Manifest, target: Target) -> frozenset[str]:
     """Return the paths of the tables that other jobs alone have changed since a savepoint: they do not go back.
 
     Args:
         manifest: the savepoint.
-        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+        target: the checkpoint that it is restored to. Tables that only Spark reaches are not checked.
     """
-    return frozenset(path for path, since in _changes(manifest, s3).items() if _by_others(since, manifest))
+    return frozenset(path for path, since in _changes(manifest, target).items() if _by_others(since, manifest))
 
 
-def versions_to_take_back(manifest: Manifest, s3: S3Options | None) -> dict[str, int]:
+def versions_to_take_back(manifest: Manifest, target: Target) -> dict[str, int]:
     """Return role -> version of the tables that go back; not of one that jobs may share and this job has not changed.
 
     What other jobs write there while the restore is interrupted stays.
 
     Args:
         manifest: the savepoint.
-        s3: how S3 is reached. Tables that only Spark reaches are not checked.
+        target: the checkpoint that it is restored to. Tables that only Spark reaches are not checked.
     """
-    kept = {path for path, since in _changes(manifest, s3).items() if not {"", manifest.job} & {*since.values()}}
+    kept = {path for path, since in _changes(manifest, target).items() if not {"", manifest.job} & {*since.values()}}
     return {role: table.version for role, table in manifest.tables.items() if table.path not in kept}
 
 
@@ -89,18 +85,18 @@ def _by_others(since: Mapping[str, str], manifest: Manifest) -> bool:
     return bool(since) and not {"", manifest.job} & {*since.values()}
 
 
-def _changes(manifest: Manifest, s3: S3Options | None) -> dict[str, dict[str, str]]:
+def _changes(manifest: Manifest, target: Target) -> dict[str, dict[str, str]]:
     """Return path -> who has changed it since the savepoint, as `jobs_since`, of each table that jobs may share."""
     found = {}
     for role, table in manifest.tables.items():
-        files = files_at(table.path, s3) if role not in OWNED else None
+        files = files_at(table.path, target.root.s3) if role not in OWNED else None
         if files is not None and has_version(files, table.version):
             with suppress(SavepointError):  # the preview says what is wrong with its log
                 found[table.path] = jobs_since(files, table.version)
     return found
 
 
-def _ids_of_restores(manifest: Manifest, s3: S3Options | None) -> set[str]:
+def _ids_of_restores(manifest: Manifest, target: Target) -> set[str]:
     """Return the ids under which the job of a savepoint has written since: one restored elsewhere has another.
 
     Nobody else writes to tables that a job has for itself.
@@ -108,7 +104,7 @@ def _ids_of_restores(manifest: Manifest, s3: S3Options | None) -> set[str]:
     own = [table for role, table in manifest.tables.items() if role in OWNED]
     found: set[str] = set()
     for table in own:
-        files = files_at(table.path, s3)
+        files = files_at(table.path, target.root.s3)
         if files is not None and has_version(files, table.version):
             with suppress(SavepointError):  # as above
                 found |= jobs_since(files, table.version).keys()
@@ -121,7 +117,6 @@ def require_confirmed(
     target: Target,
     checkpoint: Location | None,
     missing: Collection[str],
-    s3: S3Options | None = None,
 ) -> None:
     """Refuse a restore that changes what only the manifest names; the message has the command that permits it.
 
@@ -131,7 +126,6 @@ def require_confirmed(
         target: the checkpoint that it is restored to.
         checkpoint: the folder that the caller named, None if none.
         missing: paths of tables, as from `unconfirmed_tables`.
-        s3: how S3 is reached.
 
     Raises:
         SavepointRefused: tables are missing, or the folder is not there and was not named.
@@ -141,7 +135,7 @@ def require_confirmed(
     unnamed = checkpoint is None and not is_there
     if not missing and not unnamed:
         return
-    shared = {path: jobs for path, jobs in other_jobs(manifest, target, s3).items() if path in missing}
+    shared = {path: jobs for path, jobs in other_jobs(manifest, target).items() if path in missing}
     named = [table.path for table in manifest.tables.values() if table.path not in shared] if missing else []
     if shared and {*missing} <= {*shared}:
         raise SavepointRefused(_shared(manifest, location, root, named, shared))

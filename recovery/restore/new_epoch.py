@@ -17,7 +17,6 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.epochs import Begin, make_epoch, write_begin
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
 from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
@@ -37,7 +36,6 @@ def write_epoch(
     versions: Mapping[str, int],
     progress: ProgressCallback | None,
     transform: Transform | None,
-    s3: S3Options | None,
 ) -> tuple[Files, JobRecord]:
     """Write the copy of a savepoint into the folder of a new epoch; return the folder, and the record of its job.
 
@@ -49,7 +47,6 @@ def write_epoch(
         versions: role -> version to which a table goes back.
         progress: called after each file.
         transform: changes the copy.
-        s3: how S3 is reached.
 
     Raises:
         DamagedSavepoint: a file is missing or altered.
@@ -70,7 +67,7 @@ def write_epoch(
         _require_consistent(copy, manifest)
         if transform is not None:
             transform(copy)
-        record = _give_epoch(copy, manifest, target, epoch, s3)
+        record = _give_epoch(copy, manifest, target, epoch)
         write_begin(copy, replace(begin, batch=last_batches(copy)[1]))
         _keep_notes(target, copy, archive, manifest)
         os.sync()  # the copy must be on the disk before it becomes current
@@ -97,9 +94,9 @@ def _inconsistent(file: str, manifest: Manifest) -> DamagedSavepoint:
     )
 
 
-def _give_epoch(copy: Files, manifest: Manifest, target: Target, epoch: int, s3: S3Options | None) -> JobRecord:
+def _give_epoch(copy: Files, manifest: Manifest, target: Target, epoch: int) -> JobRecord:
     """Let the copy be the checkpoint in its new epoch. Its id is that of the folder; a new folder gets one."""
-    record, former = read_record(copy), epochs_in_tables(manifest, target, s3)
+    record, former = read_record(copy), epochs_in_tables(manifest, target)
     assert record is not None, "the copy of a savepoint has one"
     own = uuid.uuid4().hex[:12] if target.pointer is None else target.pointer.id
     former.pop(own, None)

@@ -19,7 +19,6 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import newest_version
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.epochs import next_epoch
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH
 from panekeeper.state.errors import StateError
@@ -77,7 +76,6 @@ def preview_restore(
     manifest: Manifest,
     target: Target,
     *,
-    s3: S3Options | None = None,
     spark: SparkSession | None,
     tables_are_back: bool = False,
 ) -> RestorePreview:
@@ -86,7 +84,6 @@ def preview_restore(
     Args:
         manifest: the savepoint.
         target: where it is restored to.
-        s3: how S3 is reached.
         spark: the session that reads the tables; a new one if not given.
         tables_are_back: the current epoch is that of this restore, and some tables, or all, may be back already: their
             versions are needed no more.
@@ -96,7 +93,7 @@ def preview_restore(
         DamagedSavepoint: its epoch is beyond all bounds.
     """
     # The checkpoint may be an older copy: no epoch is used twice that a table knows.
-    epoch = next_epoch(target.root, epochs_in_tables(manifest, target, s3).values())
+    epoch = next_epoch(target.root, epochs_in_tables(manifest, target).values())
     if tables_are_back and target.pointer is not None:
         epoch = target.pointer.epoch
     if epoch > MAX_EPOCH:
@@ -113,7 +110,7 @@ def preview_restore(
         forgotten=None if target.current is None else _discarded_batches(manifest, target.current),
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_table_changes(manifest, s3, spark, tables_are_back=tables_are_back),
+        tables=_table_changes(manifest, target, spark, tables_are_back=tables_are_back),
         epoch=epoch,
     )
 
@@ -130,7 +127,7 @@ def _discarded_batches(manifest: Manifest, checkpoint: Files) -> tuple[int, int]
 
 def _table_changes(
     manifest: Manifest,
-    s3: S3Options | None,
+    target: Target,
     spark: SparkSession | None,
     *,
     tables_are_back: bool,
@@ -140,14 +137,15 @@ def _table_changes(
     from panekeeper.recovery.storage.delta_tables import require_version, session_for, version_of
 
     paths = [table.path for table in manifest.tables.values()]
-    session = cache(lambda: session_for(paths, spark, s3))  # none is started if the library can read all tables
-    unchanged = unchanged_tables(manifest, s3)
+    # None is started if the library can read all tables.
+    session = cache(lambda: session_for(paths, spark, target.root.s3))
+    unchanged = unchanged_tables(manifest, target)
     changes = {}
     for role, table in manifest.tables.items():
-        files = files_at(table.path, s3)
+        files = files_at(table.path, target.root.s3)
         # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
         if not (tables_are_back or table.path in unchanged):
-            require_version(session, table, s3)
+            require_version(session, table, files)
         old = version_of(session(), table.path) if files is None else newest_version(files)
         new = old if table.path in unchanged else table.version
         changes[role] = TableVersionChange(path=table.path, old=old, new=new)

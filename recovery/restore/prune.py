@@ -10,7 +10,7 @@ from panekeeper.recovery.jobs.lease import holding, running_on
 from panekeeper.recovery.jobs.record import current_folder
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import POINTER_FILE, epoch_folder, epoch_numbers, read_pointer
 
 

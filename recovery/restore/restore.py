@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.job.roll_forward import roll_forward
@@ -41,8 +42,8 @@ from panekeeper.recovery.savepoint.overlap import require_no_overlap
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, switch
 from panekeeper.state.checkpoint.folder import batch_numbers
@@ -107,9 +108,9 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     archive = open_archive(location, s3)
     manifest = show_trusted(archive, name)
     root = checkpoint_at(checkpoint or manifest.checkpoint, s3)
-    require_no_overlap(archive, root, s3)
+    require_no_overlap(archive, root)
     target = target_at(root, manifest.job)
-    _require_stopped(target, manifest, s3)
+    _require_stopped(target, manifest)
     with ExitStack() as held:
         if not dry_run and target.current is not None:
             lease = held.enter_context(holding(target.current, manifest.job, _WHAT))  # 2
@@ -120,10 +121,10 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         pending = target.pending()
         completes = pending is not None and _is_of(pending, archive, manifest)
         are_back = completes and pending is not None and "taken back" in pending.done
-        unconfirmed = () if are_back else unconfirmed_tables(manifest, target, tables, s3)
+        unconfirmed = () if are_back else unconfirmed_tables(manifest, target, tables)
         if not dry_run:
-            require_confirmed(manifest, archive.location, target, checkpoint, unconfirmed, s3)
-        preview = preview_restore(manifest, target, s3=s3, spark=spark, tables_are_back=completes)  # 1
+            require_confirmed(manifest, archive.location, target, checkpoint, unconfirmed)
+        preview = preview_restore(manifest, target, spark=spark, tables_are_back=completes)  # 1
         preview = replace(preview, unconfirmed=unconfirmed)
         if dry_run:
             return preview
@@ -132,17 +133,16 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                 assert target.current is not None, "something of it is pending"
                 record = read_record(target.current)
                 assert record is not None, "it was current, so it was whole"
-                _roll_forward(target.current, record, manifest, s3, spark, require_held, on_step)
+                _roll_forward(target.current, record, manifest, spark, require_held, on_step)
                 return preview
             copy, record = write_epoch(
                 archive,
                 manifest,
                 target,
                 epoch=preview.epoch,
-                versions=versions_to_take_back(manifest, s3),
+                versions=versions_to_take_back(manifest, target),
                 progress=progress,
                 transform=transform,
-                s3=s3,
             )  # 3
             on_step("copied")
             with holding(copy, manifest.job, _WHAT) as lease:  # before a start can see it
@@ -151,7 +151,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                 require_held()
                 _switch(target, record)  # 4
                 on_step("current")
-                _roll_forward(copy, record, manifest, s3, spark, lease.require_held, on_step)  # 5
+                _roll_forward(copy, record, manifest, spark, lease.require_held, on_step)  # 5
     return preview
 
 
@@ -159,11 +159,11 @@ def _nothing_to_hold() -> None:
     """There is no epoch that a job could start from."""
 
 
-def _require_stopped(target: Target, manifest: Manifest, s3: S3Options | None) -> None:
+def _require_stopped(target: Target, manifest: Manifest) -> None:
     """Refuse while a job runs here, or where the savepoint was made: its tables would go back below it."""
     if target.current is not None:
         require_stopped(target.current)
-    made_at = checkpoint_at(manifest.checkpoint, s3)
+    made_at = checkpoint_at(manifest.checkpoint, target.root.s3)
     if made_at.root == target.root.root:
         return
     try:
@@ -210,7 +210,6 @@ def _roll_forward(
     folder: Files,
     record: JobRecord,
     manifest: Manifest,
-    s3: S3Options | None,
     spark: SparkSession | None,
     require_held: Callable[[], None],
     on_step: OnStep,
@@ -222,11 +221,11 @@ def _roll_forward(
     by_path = {table.path: table for table in manifest.tables.values()}
 
     def take_back(path: str, _: int) -> None:
-        restore_table(session_for(paths, spark, s3), by_path[path], s3, before_commit=require_held)
+        table = files_at(path, folder.s3)
+        restore_table(session(), by_path[path], table, before_commit=require_held)
 
-    roll_forward(
-        folder, record, lambda: session_for(paths, spark, s3), require_held, restore_table=take_back, on_step=on_step
-    )
+    session = partial(session_for, paths, spark, folder.s3)
+    roll_forward(folder, record, session, require_held, restore_table=take_back, on_step=on_step)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import owner_of, transactions_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.epochs import (
     EPOCHS_FOLDER,
     POINTER_FILE,
@@ -112,7 +111,7 @@ def read_record_or_none(folder: Files) -> JobRecord | None:
         return None
 
 
-def epochs_in_tables(manifest: Manifest, target: Target, s3: S3Options | None) -> dict[str, int]:
+def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
     """Return id of a checkpoint -> last epoch in which the job has written with it, as far as its tables say.
 
     Tables that no other job writes to name each checkpoint that they have belonged to: by its transactions, and the
@@ -120,15 +119,14 @@ def epochs_in_tables(manifest: Manifest, target: Target, s3: S3Options | None) -
 
     Args:
         manifest: the savepoint.
-        target: where it is restored to.
-        s3: how S3 is reached. Tables that only Spark reaches are not read.
+        target: where it is restored to. Tables that only Spark reaches are not read.
     """
     last = {manifest.job_id: manifest.epoch}
     if (record := target.record) is not None:
         last[record.id] = max(record.epoch, last.get(record.id, 0))
     saved = {role: table.path for role, table in manifest.tables.items()}
     for role, path in {*saved.items(), *target.tables.items()}:
-        files = files_at(path, s3) if role in OWNED else None
+        files = files_at(path, target.root.s3) if role in OWNED else None
         try:
             transactions: Mapping[str, int] = {} if files is None else transactions_of(files)
         except SavepointError:

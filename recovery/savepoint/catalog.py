@@ -28,7 +28,7 @@ from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import LimitedSink, find_damaged, is_blob
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import now_utc
 
 if TYPE_CHECKING:

@@ -55,7 +55,7 @@ from panekeeper.recovery.storage.delta_log import SavedTable, newest_version, sa
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.parallel import map_parallel
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
 from panekeeper.state.checkpoint.control_files import ControlCommand
 from panekeeper.state.checkpoint.folder import batch_numbers
@@ -135,7 +135,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     checked_name(name)
     archive = open_archive(to, s3)
     root, key = checkpoint_at(checkpoint, s3), manifest_key()
-    require_no_overlap(archive, root, s3)
+    require_no_overlap(archive, root)
     folder = current_folder(root)
     record = require_current_record(folder)
     _require_free_name(archive, name)
@@ -144,10 +144,10 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         _require_no_prune(archive, now)
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
         found, tables, files, cost = _copy_with_retry(
-            folder, batch, archive, progress, lambda one: table_versions(one, s3, spark)
+            folder, batch, archive, progress, lambda one: table_versions(one, spark)
         )  # 1 to 3
         manifest = _manifest(found, name, now, tables, files)
-        values = _decoded(archive, manifest, s3, spark) if decode else None
+        values = _decoded(archive, manifest, folder, spark) if decode else None
         os.sync()  # a power cut must not take the versions of tables that it names
         require_still_current(root, record)  # else the tables may have gone back while their versions were read
         _publish(archive, manifest, key)  # 4
@@ -227,25 +227,24 @@ def _copy_with_retry(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _decoded(archive: Archive, manifest: Manifest, s3: S3Options | None, spark: SparkSession | None) -> int:
+def _decoded(archive: Archive, manifest: Manifest, folder: Files, spark: SparkSession | None) -> int:
     from panekeeper.recovery.savepoint.state_reader import decode_savepoint
 
     advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
-    return decode_savepoint(archive, manifest, advice=advice, s3=s3, spark=spark)
+    return decode_savepoint(archive, manifest, advice=advice, s3=folder.s3, spark=spark)
 
 
-def table_versions(
-    found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None
-) -> dict[str, SavedTable]:
+def table_versions(found: CheckpointSnapshot, spark: SparkSession | None) -> dict[str, SavedTable]:
     """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
 
     Raises:
         PanekeeperError: a table is gone, does not fit, or only Spark reaches it and it may hold rows of a later batch.
     """
-    require_fitting_tables(found.folder, found.record, found.tables, s3)
-    read = {role: files for role, path in found.tables.items() if (files := files_at(path, s3)) is not None}
+    require_fitting_tables(found.folder, found.record, found.tables)
+    opened = {role: files_at(path, found.folder.s3) for role, path in found.tables.items()}
+    read = {role: files for role, files in opened.items() if files is not None}
     if len(read) < len(found.tables):
-        versions = _versions_by_spark(found, s3, spark)
+        versions = _versions_by_spark(found, spark)
     else:
         versions = {role: newest_version(files) for role, files in read.items()}
         if _may_hold_later_rows(found):
@@ -255,11 +254,11 @@ def table_versions(
     return {role: saved_table(path, versions[role], read.get(role)) for role, path in found.tables.items()}
 
 
-def _versions_by_spark(found: CheckpointSnapshot, s3: S3Options | None, spark: SparkSession | None) -> dict[str, int]:
+def _versions_by_spark(found: CheckpointSnapshot, spark: SparkSession | None) -> dict[str, int]:
     from panekeeper.recovery.storage.delta_tables import session_for, version_of
 
     _require_no_later_rows(found)
-    session = session_for(found.tables.values(), spark, s3)
+    session = session_for(found.tables.values(), spark, found.folder.s3)
     versions = {role: version_of(session, path) for role, path in found.tables.items()}
     _require_no_later_rows(found)
     return versions

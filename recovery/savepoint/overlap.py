@@ -10,7 +10,6 @@ from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.job_record import read_tables
 from panekeeper.state.errors import CheckpointError, StateError
@@ -19,13 +18,12 @@ _ARCHIVE_FOLDERS = ("savepoints", "blobs", "working")
 """Where the files of a location are; others in its folder are never changed."""
 
 
-def require_no_overlap(archive: Archive, checkpoint: Files, s3: S3Options | None) -> None:
+def require_no_overlap(archive: Archive, checkpoint: Files) -> None:
     """Refuse a location that a restore of the checkpoint would remove, or a checkpoint or table that a prune would.
 
     Args:
         archive: the location.
         checkpoint: the checkpoint, which names its tables.
-        s3: how S3 is reached.
 
     Raises:
         SavepointRefused: the location is the folder of the checkpoint or of a table or lies within it, or the other way
@@ -36,16 +34,14 @@ def require_no_overlap(archive: Archive, checkpoint: Files, s3: S3Options | None
             f"the location {archive.location} lies in {checkpoint.root}, which belongs to its job alone; "
             "move the savepoints to a folder outside of it, and name that one"
         )
-    location = files_at(archive.location, s3)
-    if location is not None and any(
-        location.child(part).contains(checkpoint.resolved().location) for part in _ARCHIVE_FOLDERS
-    ):
+    location = files_at(archive.location, checkpoint.s3)
+    if location is not None and any(location.child(part).contains(checkpoint.location) for part in _ARCHIVE_FOLDERS):
         raise SavepointRefused(
             f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, and a prune "
             "removes files there that no savepoint needs; name another location or another folder"
         )
     for path in _tables_of(checkpoint):
-        table = files_at(path, s3)
+        table = files_at(path, checkpoint.s3)
         if table is not None and table.contains(archive.location):
             raise SavepointRefused(
                 f"the location {archive.location} lies in the table {path}, and Delta's VACUUM removes all unknown "

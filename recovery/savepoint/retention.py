@@ -11,7 +11,7 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import table_properties
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,7 +14,7 @@ from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.delta_tables import session_for
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.codec import decode_header, decode_table
 from panekeeper.state.handler import HandlerState
 from panekeeper.state.records import HANDLERS, LifecycleRecord, is_header

@@ -4,9 +4,7 @@ archive.py        What must a storage of savepoints do? The interface for one of
 files.py          What must a folder of files do, in which a checkpoint or a table is?
 locations.py      Which of them does a path or URL name, and how is a scheme registered?
 local_files.py    Files in a local folder: written beside their place, flushed to the disk, renamed.
-s3_files.py       Files under a prefix of an S3 bucket.
-s3_bucket.py      The boto3 client of a bucket, what its errors mean, and how long a call is tried again.
-s3_options.py     How is S3 reached, and how are objects encrypted?
+s3.py             Files under a prefix of an S3 bucket, by boto3: options, errors, retries.
 parallel.py       Many small transfers at the same time.
 blobs.py          Files of savepoints, stored once under their checksum.
 delta_log.py      Which versions does a Delta table have? Read from its log, without Spark.

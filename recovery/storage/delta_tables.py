@@ -21,8 +21,8 @@ from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.recovery.errors import SavepointError, TableVersionLost
 from panekeeper.recovery.storage import delta_versions
 from panekeeper.recovery.storage.delta_log import SavedTable, commit_checksum, has_version
-from panekeeper.recovery.storage.locations import files_at
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.errors import CheckpointError
 from panekeeper.state.log import logger
 
@@ -70,25 +70,24 @@ def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
         return dict(DeltaTable.forPath(spark, path).detail().select("properties").collect()[0][0])
 
 
-def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: S3Options | None = None) -> None:
+def require_version(session: Callable[[], SparkSession], table: SavedTable, folder: Files | None) -> None:
     """Check that a table can still be read at its version: its log, and that each of its files is there.
 
     Args:
         session: returns the session that reaches the table, if Spark is needed.
         table: the table and its version.
-        s3: how S3 is reached.
+        folder: its folder; None: only Spark reaches it.
 
     Raises:
         TableVersionLost: it cannot.
     """
-    folder = files_at(table.path, s3)
     if folder is not None:
         if not has_version(folder, table.version):
             raise _version_lost(table, "its log does not reach back that far, or the table is gone")
         if table.sha256 not in (None, commit_checksum(folder, table.version)):
             raise _other_version(table)
         try:
-            total, missing = delta_versions.missing_files(folder, table, s3)
+            total, missing = delta_versions.missing_files(folder, table)
         except UnsupportedTable as reason:
             _log.info("%s: Spark looks for the files of its version %d: %s", table.path, table.version, reason)
         else:
@@ -105,7 +104,7 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, s3: 
 def restore_table(
     spark: SparkSession,
     table: SavedTable,
-    s3: S3Options | None = None,
+    folder: Files | None,
     *,
     before_commit: Callable[[], None] = lambda: None,
 ) -> None:
@@ -114,7 +113,7 @@ def restore_table(
     Args:
         spark: the session that reaches the table.
         table: the table and its version.
-        s3: how S3 is reached.
+        folder: its folder; None: only Spark reaches it.
         before_commit: called before the RESTORE; raises if this process may not write any more. If it is paused between
             the two for longer than its lease, Spark takes back what was written meanwhile: its RESTORE takes no
             condition.
@@ -122,10 +121,9 @@ def restore_table(
     Raises:
         SavepointError: Delta could not restore it.
     """
-    folder = files_at(table.path, s3)
     if folder is not None:
         try:
-            delta_versions.restore(folder, table, s3, before_commit=before_commit)
+            delta_versions.restore(folder, table, before_commit=before_commit)
         except UnsupportedTable as reason:
             _log.info("%s: Spark restores version %d: %s", table.path, table.version, reason)
         else:

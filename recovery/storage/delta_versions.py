@@ -27,28 +27,25 @@ from panekeeper.framework.engine.sink.library_table import (
 )
 from panekeeper.recovery.storage.delta_log import SavedTable, was_restored_last
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.s3_options import S3Options
 
 _S3A = "spark.hadoop.fs.s3a."
 
 
-def delta_options(url: str, s3: S3Options | None, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+def delta_options(folder: Files, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the library's options for a table.
 
     Args:
-        url: its folder, or a URL of S3.
-        s3: how S3 is reached.
+        folder: the table's.
         environment: the variables in which boto3 and Spark find the store.
 
     Raises:
         UnsupportedTable: new objects are encrypted in a way that the library is not known to follow.
     """
-    if "://" not in url:
+    if "://" not in folder.place:
         return {}
-    s3 = s3 or S3Options()
-    if s3.encryption is not None:
-        raise UnsupportedTable(f"its new objects are encrypted by {s3.encryption}")
-    endpoint = {} if s3.endpoint is None else {"AWS_ENDPOINT_URL_S3": s3.endpoint}
+    if folder.s3.encryption is not None:
+        raise UnsupportedTable(f"its new objects are encrypted by {folder.s3.encryption}")
+    endpoint = {} if folder.s3.endpoint is None else {"AWS_ENDPOINT_URL_S3": folder.s3.endpoint}
     settings = s3_settings({**environment, **endpoint})
     own = {name.removeprefix(_S3A): value for name, value in settings.items() if name.startswith(_S3A)}
     return storage_options({**own, **_credentials()})
@@ -66,18 +63,17 @@ def _credentials() -> dict[str, str]:
     return {name: value for name, value in named.items() if value}
 
 
-def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None) -> tuple[int, int]:
+def missing_files(folder: Files, table: SavedTable) -> tuple[int, int]:
     """Return how many files a table has at its version, and how many of them are gone, or cut short.
 
     Args:
         folder: the table's folder.
         table: the table and its version, which the log must still have.
-        s3: how S3 is reached.
 
     Raises:
         UnsupportedTable: Spark must look.
     """
-    files = files_of(_open(folder, s3, table.version))
+    files = files_of(_open(folder, table.version))
     sizes = dict(
         zip(map(unquote, files.column("path").to_pylist()), files.column("size_bytes").to_pylist(), strict=True)
     )
@@ -88,7 +84,6 @@ def missing_files(folder: Files, table: SavedTable, s3: S3Options | None = None)
 def restore(
     folder: Files,
     table: SavedTable,
-    s3: S3Options | None = None,
     *,
     before_commit: Callable[[], None] = lambda: None,
 ) -> None:
@@ -100,7 +95,6 @@ def restore(
     Args:
         folder: the table's folder.
         table: the table and its version, which the log must still have.
-        s3: how S3 is reached.
         before_commit: called when it is decided after which commit the RESTORE comes; raises if none may come any more.
             If another one comes first meanwhile, the library refuses its own.
 
@@ -111,11 +105,11 @@ def restore(
         return
     if "://" in folder.root:
         raise UnsupportedTable("the library would hold up all other threads while it waits for the store")
-    delta = _open(folder, s3)
+    delta = _open(folder)
     if delta.version() == table.version:
         return
     files_of(delta)
-    files_of(_open(folder, s3, table.version))
+    files_of(_open(folder, table.version))
     before_commit()
     try:
         with panic_as_unsupported():
@@ -124,5 +118,5 @@ def restore(
         raise UnsupportedTable(f"the library cannot restore it: {str(error).splitlines()[0]}") from error
 
 
-def _open(folder: Files, s3: S3Options | None, version: int | None = None) -> DeltaTable:
-    return open_table(folder.root, delta_options(folder.root, s3), version)
+def _open(folder: Files, version: int | None = None) -> DeltaTable:
+    return open_table(folder.root, delta_options(folder), version)

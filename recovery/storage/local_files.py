@@ -9,12 +9,13 @@ import stat
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveError, SavepointRefused
 from panekeeper.recovery.storage.archive import ByteSink
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import LocalFolder, make_folder, move_new, sync_folder
 
 _PART_SUFFIX = ".part"
@@ -34,7 +35,10 @@ class LocalFiles(LocalFolder):
     Attributes:
         path: the folder.
         shown: how messages name it; None: by its path.
+        s3: how S3 is reached, where this folder names a place there.
     """
+
+    s3: S3Options = field(default=S3Options(), compare=False, repr=False)
 
     @property
     def location(self) -> str:
@@ -48,11 +52,11 @@ class LocalFiles(LocalFolder):
 
     def parent(self) -> LocalFiles:
         """Return the folder that contains this one."""
-        return LocalFiles(self.path.parent)
+        return LocalFiles(self.path.parent, s3=self.s3)
 
     def child(self, name: str) -> LocalFiles:
         """Return a folder in this one."""
-        return LocalFiles(self.path / name)
+        return LocalFiles(self.path / name, s3=self.s3)
 
     def folders(self) -> list[str]:
         """Return the names of the folders in this one, sorted, without hidden ones."""
@@ -63,14 +67,6 @@ class LocalFiles(LocalFolder):
         """Return the names of links to folders in this one, at any depth, sorted: `sizes` lists nothing behind them."""
         found = (Path(inner, name) for inner, names, _ in os.walk(self.path) for name in names)
         return sorted(one.relative_to(self.path).as_posix() for one in found if one.is_symlink())
-
-    def resolved(self) -> LocalFiles:
-        """Return the folder that a link leads to; this folder if it is no link."""
-        return LocalFiles(self.path.resolve())
-
-    def is_mount_point(self) -> bool:
-        """Return whether another disk begins at this folder."""
-        return self.path.is_mount()
 
     def contains(self, location: str) -> bool:
         """Return whether a location is this folder or lies within it, after links were followed."""
@@ -192,24 +188,6 @@ class LocalFiles(LocalFolder):
         """Remove the folder and all in it; nothing happens if it is not there."""
         if self.path.exists():
             shutil.rmtree(self.path)
-
-    def move_to(self, target: LocalFiles, before_change: Callable[[], None]) -> None:
-        """Rename the folder, which is one step; nothing happens if it is not there.
-
-        Args:
-            target: its new name.
-            before_change: called just before.
-
-        Raises:
-            SavepointRefused: `target` is there.
-        """
-        if not self.path.exists():
-            return
-        if target.path.exists():
-            raise SavepointRefused(f"{target.path} was created meanwhile; move it away and run the same command again")
-        before_change()
-        self.path.rename(target.path)
-        sync_folder(target.path.parent)
 
     def _to_archive_error(self, error: OSError) -> ArchiveError:
         if isinstance(error, PermissionError):

@@ -24,8 +24,7 @@ from panekeeper.recovery.errors import ArchiveError, SavepointRefused
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.local_files import LocalFiles
-from panekeeper.recovery.storage.s3_files import S3Files
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Files, S3Options
 from panekeeper.state.checkpoint.folder import local_path
 
 ENTRY_POINTS = "panekeeper.archives"
@@ -108,31 +107,29 @@ def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
         return S3Files.at(name, s3 or S3Options())
     local = local_path(name)
     # resolve() would follow links, and Spark does not
-    return None if local is None else LocalFiles(Path(os.path.abspath(local)))  # noqa: PTH100
+    return None if local is None else LocalFiles(Path(os.path.abspath(local)), s3=s3 or S3Options())  # noqa: PTH100
 
 
-def place_of(path: str, s3: S3Options | None = None) -> str:
+def place_of(path: str) -> str:
     """Return one spelling of a path or URL: two of the same place are equal.
 
     Args:
         path: as a user, Spark or a manifest spells it.
-        s3: how S3 is reached.
     """
-    files = files_at(path, s3)
+    files = files_at(path)
     return path.rstrip("/") if files is None else files.location
 
 
-def resolved_place(path: str, s3: S3Options | None = None) -> str:
+def resolved_place(path: str) -> str:
     """Return one spelling of a path or URL, as `place_of`, also where links lead to it.
 
     For what is to be protected. What is permitted goes by the name that was given: a link can be changed.
 
     Args:
         path: as a user, Spark or a manifest spells it.
-        s3: how S3 is reached.
     """
     local = local_path(path)
-    return place_of(path, s3) if local is None else str(local.resolve())
+    return place_of(path) if local is None else str(local.resolve())
 
 
 def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:

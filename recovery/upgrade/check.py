@@ -18,7 +18,7 @@ from panekeeper.recovery.savepoint.state_reader import stored_handlers
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upgrade.rescale import PARTITIONS
 from panekeeper.state.checkpoint.compatibility import (
     FLUSH,

@@ -33,7 +33,7 @@ from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
 from panekeeper.state.checkpoint.layout import prepared_file
 from panekeeper.state.checkpoint.run_record import last_batches
@@ -102,9 +102,9 @@ def rescale(
     """
     _require_repartition()
     folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
-    found = _check_can_rescale(folder, partitions, archive, s3)
-    running = _session(found, spark, s3)
-    name = _savepoint_before(found, archive, s3, running, progress)
+    found = _check_can_rescale(folder, partitions, archive)
+    running = _session(found, spark)
+    name = _savepoint_before(found, archive, running, progress)
     repartitioner = _Repartitioner(spark=running, partitions=partitions)
     how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "on_step": on_step}
     restore(archive, name, checkpoint=folder.root, transform=repartitioner, if_unchanged=True, **how)
@@ -128,9 +128,9 @@ def _require_repartition() -> None:
         raise SavepointRefused("a checkpoint is rescaled by pyspark 4.2: Spark 4.1 cannot distribute its state again")
 
 
-def _check_can_rescale(root: Files, partitions: int, archive: Archive, s3: S3Options | None) -> CheckpointSnapshot:
+def _check_can_rescale(root: Files, partitions: int, archive: Archive) -> CheckpointSnapshot:
     """Return the checkpoint as it is, after every check that needs no savepoint."""
-    require_no_overlap(archive, root, s3)
+    require_no_overlap(archive, root)
     folder = current_folder(root)
     require_stopped(folder)
     found = read_checkpoint(folder)
@@ -195,18 +195,17 @@ def keep_in_force(copy: Files, batch: int | None) -> None:
 def _savepoint_before(
     found: CheckpointSnapshot,
     archive: Archive,
-    s3: S3Options | None,
     spark: SparkSession,
     progress: ProgressCallback | None,
 ) -> str:
     """Do step 1; a savepoint that a call before, which was killed, has made of this state is used again."""
-    tables = table_versions(found, s3, spark)
+    tables = table_versions(found, spark)
     for name in _names(found):
         if not archive.exists(manifest_file(name)):
             break
         if _is_of(archive, name, found, tables):
             return name
-    savepoint(found.folder.root, name, to=archive, s3=s3, progress=progress, spark=spark)
+    savepoint(found.folder.root, name, to=archive, s3=found.folder.s3, progress=progress, spark=spark)
     return name
 
 
@@ -233,7 +232,7 @@ def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:
     return Counter(spark_hash(group) % partitions for group in record.group_ids)
 
 
-def _session(found: CheckpointSnapshot, spark: SparkSession | None, s3: S3Options | None) -> SparkSession:
+def _session(found: CheckpointSnapshot, spark: SparkSession | None) -> SparkSession:
     from panekeeper.recovery.storage.delta_tables import session_for
 
-    return session_for((found.folder.root, *found.tables.values()), spark, s3)
+    return session_for((found.folder.root, *found.tables.values()), spark, found.folder.s3)

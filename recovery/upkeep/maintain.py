@@ -33,7 +33,7 @@ from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
 from panekeeper.recovery.storage.delta_versions import delta_options
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upkeep.delta_files import DeltaFiles
 from panekeeper.recovery.upkeep.needed_versions import NeededVersions, needed_versions
 from panekeeper.recovery.upkeep.own_tables import require_upkeep_allowed, wanted_tables
@@ -60,7 +60,6 @@ class _Wanted:
     retain: timedelta
     dry_run: bool
     now: datetime
-    s3: S3Options | None
     spark: SparkSession | None
     needed: NeededVersions = field(default_factory=NeededVersions)
 
@@ -106,7 +105,7 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
     """
     folder, length = current_folder(checkpoint_at(checkpoint, s3)), timedelta(microseconds=to_us(retain, "retain"))
     record = require_upkeep_allowed(folder)
-    chosen = wanted_tables(folder, tables, s3)
+    chosen = wanted_tables(folder, tables)
     is_short = vacuum and length < WEEK
     _require_confirmed(length, is_confirmed=allow_short_retention or not is_short)
     wanted = _Wanted(
@@ -118,12 +117,11 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
         retain=length,
         dry_run=dry_run,
         now=now or now_utc(),
-        s3=s3,
         spark=spark,
     )
     with _stopped(folder, record, is_held=wanted.is_held):
         if vacuum:
-            found = needed_versions(folder, chosen, savepoints, recorded=recorded, now=wanted.now, s3=s3)
+            found = needed_versions(folder, chosen, savepoints, recorded=recorded, now=wanted.now)
             wanted = replace(wanted, needed=found)
         done = tuple(_maintain_table(role, path, wanted) for role, path in chosen.items())
     number = wanted.needed.savepoints
@@ -149,11 +147,11 @@ def _stopped(folder: Files, record: JobRecord, *, is_held: bool) -> Iterator[Non
 
 
 def _maintain_table(role: str, path: str, wanted: _Wanted) -> TableUpkeep:
-    report, files = TableUpkeep(role=role, path=path), files_at(path, wanted.s3)
+    report, files = TableUpkeep(role=role, path=path), files_at(path, wanted.checkpoint.s3)
     try:
         if files is None:
             raise UnsupportedTable("it is neither on a local disk nor on S3")
-        table = DeltaFiles(files, delta_options(files.root, wanted.s3))
+        table = DeltaFiles(files, delta_options(files))
     except UnsupportedTable as reason:
         report = _optimize(None, files, report, wanted) if wanted.optimize else report
         return _leave_vacuum_to_spark(files, report, str(reason), wanted) if wanted.vacuum else report
@@ -173,7 +171,7 @@ def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep
     is_exclusive = files is not None and is_s3(files.root) and not wanted.is_held
     try:
         with _stopped(wanted.checkpoint, wanted.record, is_held=is_exclusive):
-            spark = session_for([files.root if files else report.path], wanted.spark, wanted.s3)
+            spark = session_for([files.root if files else report.path], wanted.spark, wanted.checkpoint.s3)
             compacted, added = compact(spark, report.path)
     except SavepointRefused as running:
         return replace(
@@ -195,7 +193,7 @@ def _vacuum(table: DeltaFiles, files: Files | None, report: TableUpkeep, wanted:
     if own > wanted.retain:
         notes.append(f"files of earlier versions are kept for {property_} ({RETENTION}), not {wanted.retain}")
     hours = math.ceil(max(own, wanted.retain) / _HOUR)
-    needed = wanted.needed.of(report.path, wanted.s3)
+    needed = wanted.needed.of(report.path)
     unused = table.unused(hours, needed)
     notes += [f"version {one} is gone, and with it {', '.join(needed[one])}" for one in unused.lost]
     if not wanted.dry_run and unused.sizes:
@@ -211,7 +209,7 @@ def _vacuum(table: DeltaFiles, files: Files | None, report: TableUpkeep, wanted:
 
 
 def _leave_vacuum_to_spark(files: Files | None, report: TableUpkeep, reason: str, wanted: _Wanted) -> TableUpkeep:
-    needed = wanted.needed.of(report.path, wanted.s3)
+    needed = wanted.needed.of(report.path)
     statement = vacuum_statement(report.path, files, needed, retain=wanted.retain, now=wanted.now)
     who = ", ".join(sorted({name for names in needed.values() for name in names}))
     how = f"In Spark: {statement}" if statement else f"Spark's VACUUM would remove files that {who} may need"

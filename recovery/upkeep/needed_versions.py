@@ -21,7 +21,6 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive, resolved_place
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.folder import batch_numbers
 from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
 from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
@@ -39,9 +38,9 @@ class NeededVersions:
     of_tables: Mapping[str, Mapping[int, list[str]]] = field(default_factory=dict)
     savepoints: int = 0
 
-    def of(self, path: str, s3: S3Options | None) -> Mapping[int, list[str]]:
+    def of(self, path: str) -> Mapping[int, list[str]]:
         """Return version -> who needs it, for the table at a path."""
-        return self.of_tables.get(resolved_place(path, s3), {})
+        return self.of_tables.get(resolved_place(path), {})
 
 
 def needed_versions(
@@ -51,7 +50,6 @@ def needed_versions(
     *,
     recorded: bool,
     now: datetime,
-    s3: S3Options | None,
 ) -> NeededVersions:
     """Return which versions of the tables of a checkpoint must remain readable.
 
@@ -61,35 +59,34 @@ def needed_versions(
         locations: where savepoints are.
         recorded: look where the newest savepoint of the checkpoint was made, too, as the checkpoint has recorded it.
         now: the current time.
-        s3: how S3 is reached.
 
     Raises:
         NoSuchSavepoint: a location holds no savepoints; it may be misspelled.
         SavepointRefused: the recorded location holds no savepoints, a savepoint cannot be read, or one is being made.
         SavepointError: a table is gone.
     """
-    places = {resolved_place(path, s3) for path in tables.values()}
+    places = {resolved_place(path) for path in tables.values()}
     found: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
-    archives = [open_archive(one, s3) for one in locations]
-    manifests = [one for archive in archives for one in _manifests(archive, s3) or _none_in(archive)]
+    archives = [open_archive(one, checkpoint.s3) for one in locations]
+    manifests = [one for archive in archives for one in _manifests(archive) or _none_in(archive)]
     known = {archive.location for archive in archives}
-    manifests += _recorded_savepoints(checkpoint, known, archives, s3) if recorded else []
+    manifests += _recorded_savepoints(checkpoint, known, archives) if recorded else []
     for archive in archives:
         _require_none_being_made(archive, now)
     used = 0
     for manifest in manifests:
-        named = {resolved_place(one.path, s3): one.version for one in manifest.tables.values()}
+        named = {resolved_place(one.path): one.version for one in manifest.tables.values()}
         used += bool(places & set(named))
         for place in places & set(named):
             found[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
-    for path, version in _versions_now(checkpoint, tables, s3).items():
-        found[resolved_place(path, s3)].setdefault(version, []).append("a savepoint that is made now")
+    for path, version in _versions_now(checkpoint, tables).items():
+        found[resolved_place(path)].setdefault(version, []).append("a savepoint that is made now")
     return NeededVersions(found, used)
 
 
-def _manifests(archive: Archive, s3: S3Options | None) -> list[Manifest]:
+def _manifests(archive: Archive) -> list[Manifest]:
     manifests = []
-    for name, one in savepoints(archive, s3=s3).items():
+    for name, one in savepoints(archive).items():
         if isinstance(one, SavepointError):
             raise SavepointRefused(
                 f"nothing was removed: which versions of tables savepoint {name!r} in {archive.location} needs is not "
@@ -103,15 +100,13 @@ def _none_in(archive: Archive) -> list[Manifest]:
     raise no_savepoints(archive.location)
 
 
-def _recorded_savepoints(
-    checkpoint: Files, known: Collection[str], archives: list[Archive], s3: S3Options | None
-) -> list[Manifest]:
+def _recorded_savepoints(checkpoint: Files, known: Collection[str], archives: list[Archive]) -> list[Manifest]:
     """Return the savepoints where the newest one of the checkpoint was made, and add their archive to `archives`."""
     last = read_last_savepoint(checkpoint)
     if last is None or last.location in known:
         return []
-    archive = open_archive(last.location, s3)
-    manifests = _manifests(archive, s3)
+    archive = open_archive(last.location, checkpoint.s3)
+    manifests = _manifests(archive)
     if not manifests:
         raise SavepointRefused(
             f"savepoint {last.name} of {checkpoint.root} was made in {last.location}, which holds no savepoints now: "
@@ -130,10 +125,10 @@ def _require_none_being_made(archive: Archive, now: datetime) -> None:
         )
 
 
-def _versions_now(checkpoint: Files, tables: Mapping[str, str], s3: S3Options | None) -> dict[str, int]:
+def _versions_now(checkpoint: Files, tables: Mapping[str, str]) -> dict[str, int]:
     """Return path -> the version that a savepoint would have if it were made now."""
-    readable = {role: path for role, path in tables.items() if files_at(path, s3) is not None}
+    readable = {role: path for role, path in tables.items() if files_at(path, checkpoint.s3) is not None}
     if not batch_numbers(checkpoint, COMMITS_FOLDER) or not readable:
         return {}
     snapshot = replace(read_checkpoint(checkpoint), tables=readable)
-    return {one.path: one.version for one in table_versions(snapshot, s3, None).values()}
+    return {one.path: one.version for one in table_versions(snapshot, None).values()}

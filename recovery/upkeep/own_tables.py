@@ -8,7 +8,6 @@ from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.record import require_current_record
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import place_of
-from panekeeper.recovery.storage.s3_options import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord, read_tables
 
 
@@ -23,13 +22,12 @@ def require_upkeep_allowed(checkpoint: Files) -> JobRecord:
     return require_current_record(checkpoint)
 
 
-def wanted_tables(checkpoint: Files, wanted: Collection[str], s3: S3Options | None) -> dict[str, str]:
+def wanted_tables(checkpoint: Files, wanted: Collection[str]) -> dict[str, str]:
     """Return role -> path of the tables to be maintained.
 
     Args:
         checkpoint: which names the tables of its job.
         wanted: roles or paths of some of them; none: all.
-        s3: how S3 is reached.
 
     Raises:
         SavepointRefused: the checkpoint names no tables, or not this one.
@@ -40,8 +38,8 @@ def wanted_tables(checkpoint: Files, wanted: Collection[str], s3: S3Options | No
         raise SavepointRefused(f"the checkpoint {checkpoint.root} names no Delta tables; start the job once")
     if not wanted:
         return own
-    by_name = {role: role for role in own} | {place_of(path, s3): role for role, path in own.items()}
-    roles = {one: by_name.get(one) or by_name.get(place_of(one, s3)) for one in wanted}
+    by_name = {role: role for role in own} | {place_of(path): role for role, path in own.items()}
+    roles = {one: by_name.get(one) or by_name.get(place_of(one)) for one in wanted}
     for one, role in roles.items():
         if role is None:
             raise SavepointRefused(

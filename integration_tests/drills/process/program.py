@@ -211,7 +211,7 @@ class Program:
         """Make or restore the savepoint of one job."""
         from panekeeper.recovery.restore.restore import restore
         from panekeeper.recovery.savepoint.create import savepoint
-        from panekeeper.recovery.storage.s3_options import S3Options
+        from panekeeper.recovery.storage.s3 import S3Options
 
         request, folder = self.request, Path(self.request.folder) / name
         checkpoint = folder / request.checkpoint

@@ -13,7 +13,7 @@ from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveError
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:

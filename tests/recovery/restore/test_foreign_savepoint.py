@@ -129,10 +129,10 @@ def test_tables_are_confirmed_by_the_checkpoint_or_the_caller(
     """In any spelling of their path."""
     manifest = savepoint(with_tables(job).folder, "one", to=archive).manifest
     here, new = target_at(job.top, "readings"), target_at(LocalFiles(tmp_path / "new"), "readings")
-    assert unconfirmed_tables(manifest, here, (), None) == ()
-    assert unconfirmed_tables(manifest, new, (), None) == (f"{tmp_path}/log",)
-    assert unconfirmed_tables(manifest, new, [f"file:{tmp_path}/x/../log"], None) == ()
-    assert unconfirmed_tables(manifest, new, [tmp_path / "log"], None) == ()
+    assert unconfirmed_tables(manifest, here, ()) == ()
+    assert unconfirmed_tables(manifest, new, ()) == (f"{tmp_path}/log",)
+    assert unconfirmed_tables(manifest, new, [f"file:{tmp_path}/x/../log"]) == ()
+    assert unconfirmed_tables(manifest, new, [tmp_path / "log"]) == ()
 
 
 @pytest.mark.parametrize("lost", ["folder", TABLES_FILE])

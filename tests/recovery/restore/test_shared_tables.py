@@ -38,7 +38,7 @@ def shared(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> Path:
 
 def unconfirmed(job: FakeCheckpoint, archive: MemoryArchive, *tables: Path) -> tuple[str, ...]:
     """Tables that the caller must name."""
-    return unconfirmed_tables(show(archive, "one"), target_at(job.top, "readings"), tables, None)
+    return unconfirmed_tables(show(archive, "one"), target_at(job.top, "readings"), tables)
 
 
 def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
@@ -55,15 +55,17 @@ def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
     assert unconfirmed(job, archive, shared) == ()
 
 
-def test_a_table_that_others_alone_have_written_to_since_stays(archive: MemoryArchive, shared: Path) -> None:
+def test_a_table_that_others_alone_have_written_to_since_stays(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
     """There is nothing to take back. What the job writes there later is."""
     refuse(shared, OTHER, 2)
     DeltaTable(shared).optimize.compact()
     preview = restore(archive, "one", dry_run=True)
     assert (preview.unconfirmed, preview.tables["quarantine"].old) == ((), preview.tables["quarantine"].new)
-    assert unchanged_tables(show(archive, "one"), None) == {str(shared)}
+    assert unchanged_tables(show(archive, "one"), target_at(job.top, "readings")) == {str(shared)}
     refuse(shared, OWN.replace("#0", "#1"), 3)
-    assert unchanged_tables(show(archive, "one"), None) == set()
+    assert unchanged_tables(show(archive, "one"), target_at(job.top, "readings")) == set()
 
 
 @pytest.mark.parametrize("change", ["DELETE", "another program", "another id"])
@@ -105,9 +107,9 @@ def test_rows_that_the_job_has_written_under_another_id_are_its_own(
     refuse(tmp_path / "log", elsewhere.format("log"), 3)
     refuse(shared, elsewhere.format("quarantine"), 3)
     target = target_at(job.top, "readings")
-    assert other_jobs(show(archive, "two"), target, None) == {}
+    assert other_jobs(show(archive, "two"), target) == {}
     refuse(shared, OTHER, 4)
-    assert other_jobs(show(archive, "two"), target, None) == {str(shared): ["flights"]}
+    assert other_jobs(show(archive, "two"), target) == {str(shared): ["flights"]}
 
 
 def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: MemoryArchive, shared: Path) -> None:
@@ -121,7 +123,7 @@ def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: M
     refuse(shared, OWN, 4)
     DeltaTable(shared).restore(kept)
     target = target_at(job.top, "readings")
-    assert other_jobs(show(archive, "one"), target, None) == {str(shared): ["flights"]}
+    assert other_jobs(show(archive, "one"), target) == {str(shared): ["flights"]}
 
 
 def test_rows_that_a_restore_of_the_other_job_has_discarded_do_not_come_back(

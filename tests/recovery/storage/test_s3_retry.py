@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from panekeeper.recovery.storage.s3_bucket import RetryPolicy
+from panekeeper.recovery.storage.s3 import RetryPolicy
 
 
 class Response:

@@ -104,7 +104,7 @@ def test_a_savepoint_of_before_rows_were_deleted_is_not_what_a_rescaling_goes_ba
     job.tables(log=log, view=None)
     found, names = read_checkpoint(job.files), []
     for _ in range(4):
-        names += [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
+        names += [_savepoint_before(found, archive, SPARK, None) for _ in range(2)]
         DeltaTable(log).delete("n = 1")
         write_deltalake(log, pa.table({"n": [1]}), mode="append")
     first = "readings-before-rescale-0-2"
@@ -119,7 +119,7 @@ def test_a_savepoint_of_another_job_under_the_name_of_that_before_a_rescaling_is
     """A clone has the name of its original, and may have its epoch and batch; a rescaling takes no name from a user."""
     monkeypatch.setattr("panekeeper.recovery.upgrade.rescale.savepoint", savepoint)
     found = read_checkpoint(job.files)
-    names = [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
+    names = [_savepoint_before(found, archive, SPARK, None) for _ in range(2)]
     assert names == ["readings-before-rescale-0-2"] * 2
     first = names[0]
     if change == "damaged":
@@ -127,5 +127,5 @@ def test_a_savepoint_of_another_job_under_the_name_of_that_before_a_rescaling_is
     else:
         found = replace(found, record=replace(found.record, id="ba9876543210"))
         job.put(JOB_FILE, json.dumps(found.record.to_json()))
-    names = [_savepoint_before(found, archive, None, SPARK, None) for _ in range(2)]
+    names = [_savepoint_before(found, archive, SPARK, None) for _ in range(2)]
     assert names == [f"{first}-{found.record.id}"] * 2

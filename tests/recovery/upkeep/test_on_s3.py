@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import boto3
 import pyarrow as pa
@@ -14,7 +15,8 @@ from moto.server import ThreadedMotoServer
 from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 from panekeeper.recovery.storage.delta_versions import delta_options
-from panekeeper.recovery.storage.s3_options import S3Options
+from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.s3 import S3Files, S3Options
 from panekeeper.recovery.upkeep.maintain import maintain
 from tests.recovery.conftest import SECRET, FakeCheckpoint
 from tests.recovery.upkeep.conftest import SCHEMA
@@ -40,7 +42,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def test_tables_on_s3_are_vacuumed_and_compacted_only_while_no_job_runs(store: str) -> None:
     """Two commits of Spark and of a job might both win there; files are removed without a commit."""
     job = FakeCheckpoint(f"{store}/jobs/checkpoint").run(3)
-    table, options = f"{store}/jobs/log", delta_options(f"{store}/jobs/log", None)
+    table, options = f"{store}/jobs/log", delta_options(S3Files.at(f"{store}/jobs/log", S3Options()))
     job.tables(log=table)
     DeltaTable.create(table, schema=SCHEMA, storage_options=options)
     for number in range(2):
@@ -61,6 +63,9 @@ def test_tables_on_s3_are_vacuumed_and_compacted_only_while_no_job_runs(store: s
 def test_a_table_whose_objects_are_encrypted_by_a_key_is_left_to_spark(store: str) -> None:
     """As small commits to it are; an endpoint that was given counts more than that of the environment."""
     with pytest.raises(UnsupportedTable, match="encrypted by aws:kms"):
-        delta_options(f"{store}/log", S3Options(encryption="aws:kms"))
-    assert delta_options(f"{store}/log", S3Options(endpoint="http://other:1"))["aws_endpoint"] == "http://other:1"
-    assert delta_options("/data/log", None) == {}
+        delta_options(S3Files.at(f"{store}/log", S3Options(encryption="aws:kms")))
+    assert (
+        delta_options(S3Files.at(f"{store}/log", S3Options(endpoint="http://other:1")))["aws_endpoint"]
+        == "http://other:1"
+    )
+    assert delta_options(LocalFiles(Path("/data/log"))) == {}
