@@ -150,7 +150,7 @@ def test_a_missing_bucket_is_reported(job: FakeCheckpoint, options: S3Options) -
     with pytest.raises(ArchiveNotFound, match="bucket 'nowhere'"):
         savepoints(missing)
     with pytest.raises(ArchiveNotFound, match="bucket 'nowhere'"):
-        missing.put_file("x", job.folder / "metadata")
+        missing.put_file("x", job.folder / "job.json")
 
 
 def test_missing_credentials_are_reported(archive: Archive, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from panekeeper.recovery.errors import (
 )
 from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.state.checkpoint.clock import monotonic_seconds
-from panekeeper.state.checkpoint.folder import CheckpointFolder, spark_url
+from panekeeper.state.checkpoint.folder import JsonFiles, spark_url
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,7 +293,7 @@ _ALREADY_EXISTS = {"412", "PreconditionFailed", "ConditionalRequestConflict"}
 _MAX_KEYS_OF_A_DELETE = 1000  # S3 deletes no more in one call
 
 
-class S3Files(CheckpointFolder):
+class S3Files(JsonFiles):
     """The `Files` under a prefix of a bucket.
 
     Args:

@@ -71,18 +71,30 @@ class CheckpointFolder(Protocol):
 
     def read_json(self, name: str) -> Any:
         """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
+        ...
+
+    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+        """Write a JSON file, as `write` does. Raises `FileExistsError` if it is there, unless `replace`."""
+        ...
+
+
+class JsonFiles:
+    """The JSON files of any `CheckpointFolder`, by its `read` and `write`."""
+
+    def read_json(self: CheckpointFolder, name: str) -> Any:
+        """Return the content of a JSON file, None if it is not there. Raises `ValueError` if it is no JSON."""
         try:
             return parse_json(self.read(name))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+    def write_json(self: CheckpointFolder, name: str, value: Any, *, replace: bool = False) -> None:
         """Write a JSON file, as `write` does. Raises `FileExistsError` if it is there, unless `replace`."""
         self.write(name, json.dumps(value).encode(), replace=replace)
 
 
 @dataclass(frozen=True)
-class LocalFolder(CheckpointFolder):
+class LocalFolder(JsonFiles):
     """A `CheckpointFolder` on a local disk, without Spark.
 
     Attributes:

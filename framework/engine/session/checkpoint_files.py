@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING, file_manager
 from panekeeper.framework.engine.session.s3_settings import EXCLUSIVE_CREATE, SAME_ETAG, is_s3
 from panekeeper.framework.engine.session.spark_errors import full_text
-from panekeeper.state.checkpoint.folder import CheckpointFolder, LocalFolder, local_path
+from panekeeper.state.checkpoint.folder import JsonFiles, LocalFolder, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,7 +29,7 @@ def _permitted() -> None:
 
 
 @dataclass(frozen=True)
-class CheckpointFiles(CheckpointFolder):
+class CheckpointFiles(JsonFiles):
     """The files under one folder, by relative name.
 
     Attributes:

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from panekeeper.framework.engine.job.claim import Watch
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.folder import JsonFiles
 from panekeeper.state.checkpoint.layout import RUNNING_FILE
 from panekeeper.state.checkpoint.owner import LeaseOwner
 
@@ -25,7 +25,7 @@ class Clock:
         return self.us
 
 
-class Memory(CheckpointFolder):
+class Memory(JsonFiles):
     """A checkpoint in a dictionary; refuses everything once it is broken."""
 
     root = place = "memory"
