@@ -93,7 +93,7 @@ class Killed(FakeLauncher):
     def play(self, request: dict[str, Any]) -> tuple[int, Lines]:
         for name, numbers in self.left.items():
             for log, number in zip(("offsets", "commits"), numbers, strict=True):
-                folder = self.jobs / name / "checkpoint" / log
+                folder = self.jobs / name / "checkpoint/epochs/0000" / log
                 folder.mkdir(parents=True, exist_ok=True)
                 for batch in range(number):
                     (folder / str(batch)).touch()

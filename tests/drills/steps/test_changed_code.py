@@ -11,11 +11,11 @@ import pytest
 
 from integration_tests.drills import actions as do
 from integration_tests.drills.expected.history import OperatorChanged, generate
+from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.drills.process.operator_file import load_operator, write_operator
 from integration_tests.drills.scenario import Scenario
 from integration_tests.drills.scenario_input import FILES
 from integration_tests.drills.scenario_run import ScenarioRun
-from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, write_record
 from panekeeper.state.checkpoint.layout import prepared_file
 from tests.drills.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
@@ -39,7 +39,7 @@ class KilledInBatch1(FakeLauncher):
 
     def leave(self, name: str, *, offsets: int, commits: int) -> None:
         """Leave the checkpoint of a job."""
-        folder = LocalFolder(self.jobs / name / "checkpoint")
+        folder = epoch_of(self.jobs / name / "checkpoint")
         for log, number in (("offsets", offsets), ("commits", commits)):
             (folder.path / log).mkdir(parents=True, exist_ok=True)
             for batch in range(number):

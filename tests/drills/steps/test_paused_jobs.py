@@ -9,13 +9,13 @@ import pytest
 
 from integration_tests.drills import actions as do
 from integration_tests.drills.faults.damage import FaultNotConfirmed
+from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.drills.process.launcher import Launcher
 from integration_tests.drills.process.started_program import StartedProgram
 from integration_tests.drills.scenario import Scenario
 from integration_tests.drills.scenario_run import ScenarioRun
 from integration_tests.drills.steps.savepoint_runs import RESTORED
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.folder import LocalFolder
 from tests.drills.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 
 LOST = {"what": "error", "kind": "CheckpointInUse", "text": "job 'x' has lost the lease of the checkpoint"}
@@ -56,7 +56,7 @@ class PausedInBatch2(FakeLauncher):
     def _start(self, *, own_store: bool = False, **request: Any) -> StartedProgram:
         self._empty_log()
         for name in TWO:
-            folder = LocalFolder(self.jobs / name / "checkpoint")
+            folder = epoch_of(self.jobs / name / "checkpoint")
             for log, number in (("offsets", self.begun[name]), ("commits", self.committed[name])):
                 (folder.path / log).mkdir(parents=True)
                 for batch in range(number):
