@@ -14,6 +14,8 @@ from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.recovery.jobs.status import status
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from integration_tests.engine.conftest import Readings
@@ -70,6 +72,35 @@ def test_of_two_writers_of_one_file_on_s3_the_second_gets_an_error(spark: SparkS
     assert (files.names("pulse"), files.names("nowhere")) == (["1.json"], [])
     files.remove("pulse")
     assert not files.exists("pulse")
+
+
+@pytest.mark.parametrize("place", ["s3", "disk"])
+def test_the_pointer_is_replaced_only_by_who_knows_what_it_is(
+    spark: SparkSession, bucket: str, tmp_path: Path, place: str
+) -> None:
+    """By the tag of the object on S3, by a lock on a disk: a process that was paused cannot switch back."""
+    files = CheckpointFiles(spark, f"{bucket}/checkpoint" if place == "s3" else str(tmp_path))
+    files.write("job.json", b"0")
+    files.swap("job.json", b"0", b"1")
+    with pytest.raises(FileExistsError, match="was replaced meanwhile"):
+        files.swap("job.json", b"0", b"2")
+    assert files.read("job.json") == b"1"
+    with pytest.raises(FileNotFoundError):
+        files.read("none.json")
+    if place == "s3":
+        read = CheckpointFiles.read
+
+        def replace_after(found: CheckpointFiles, name: str) -> bytes:
+            content = read(found, name)
+            if content == b"1":
+                found.write(name, b"3", replace=True)
+            return content
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(CheckpointFiles, "read", replace_after)
+            with pytest.raises(FileExistsError, match="was replaced meanwhile"):
+                files.swap("job.json", b"1", b"2")
+        assert files.read("job.json") == b"3"
 
 
 def test_a_bucket_that_is_not_there_is_reported_at_the_start(readings: Readings, bucket: str) -> None:

@@ -21,6 +21,7 @@ from dataclasses import asdict, astuple, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.framework.engine.job.job import Job
 from panekeeper.framework.engine.job.launch import JobLaunch
@@ -35,7 +36,7 @@ from panekeeper.framework.engine.job.startup_checks import (
 from panekeeper.framework.engine.job.table_checks import require_fitting_tables
 from panekeeper.framework.engine.job.upgrade import take_tables, with_columns_found
 from panekeeper.framework.engine.session.s3_settings import is_s3
-from panekeeper.framework.engine.session.spark_errors import translate_full_disk
+from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.small_commits import SmallTables
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
@@ -97,10 +98,21 @@ def start_job(root: CheckpointFiles, start: Start) -> Job:
     name, tables = start.pipeline.intake.name, start.tables
     check_session(root.spark, [root.root, *filter(None, astuple(tables))])
     require_separate_folders(root.root, asdict(tables))
-    if not root.names(""):
+    if not _names(root):
         require_no_rows(root.spark, tables)  # before the lease makes the folder: its volume may be missing
     with translate_full_disk(name), lease_of_current_epoch(root, name) as (files, lease):  # 1 to 3
         return _start(files, lease, start)
+
+
+def _names(root: CheckpointFiles) -> list[str]:
+    """Return what is in the folder of a checkpoint. Raises `CheckpointError` where it cannot be reached."""
+    try:
+        return root.names("")
+    except Exception as error:
+        raise CheckpointError(
+            f"the checkpoint folder {root.root} cannot be reached: {first_line(error)}; check its name and the "
+            "credentials"
+        ) from error
 
 
 @contextmanager
