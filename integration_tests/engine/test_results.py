@@ -182,9 +182,9 @@ def test_the_clock_of_arrival_times_passes_in_every_key_group(
         found.append(sorted(rows))
     own.set(partitions, "4")
     assert found == [[("a", "10:01:00", 1), ("b", "10:01:10", 2), ("c", "10:01:20", 3)]] * 3
-    record = json.loads((readings.folder / "checkpointNone/panekeeper/job.json").read_text())
+    record = json.loads((readings.folder / "checkpointNone/epochs/0000/panekeeper/job.json").read_text())
     assert (len(record["group_ids"]), record["declaration"]["key_groups"]) == (8, 8)
-    state = readings.folder / "checkpointNone/state/0"
+    state = readings.folder / "checkpointNone/epochs/0000/state/0"
     assert sorted(path.name for path in state.iterdir() if path.name.isdigit()) == ["0", "1"]
     assert "8 key groups on 2 shuffle partitions, by 2 cores (executors: 1)" in caplog.text
 

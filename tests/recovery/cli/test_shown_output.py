@@ -49,7 +49,7 @@ def test_the_table_of_jobs_is_as_the_guide_shows_it() -> None:
         checkpoint="/data/jobs/trades/checkpoint",
         state="damaged",
         resumable=False,
-        why_not="panekeeper/job.json is missing: restore the job from a savepoint",
+        why_not="job.json is missing: restore the job from a savepoint",
     )
     fields = {"jobs": [asdict(with_health(one, Limits())) for one in (orders, quotes, trades)]}
     assert JOBS.format(fields) == shown("operations.md", "job  ")
