@@ -32,7 +32,9 @@ def test_a_submitted_job_is_saved_from_outside_its_cluster(
     """Checkpoint, tables and savepoint are in S3; the secret key is in none of them, and not in what was printed."""
     printed = stack.submit(PROGRAM, "s3a://flights/demo", "--days", str(DAYS), "--files", str(FILES))
     assert "ended after batch" in printed
-    assert stack.client().list_objects_v2(Bucket="flights", Prefix="demo/checkpoint/epochs/0000/commits/")["KeyCount"] > 0
+    assert (
+        stack.client().list_objects_v2(Bucket="flights", Prefix="demo/checkpoint/epochs/0000/commits/")["KeyCount"] > 0
+    )
     for name, value in stack.credentials.items():
         monkeypatch.setenv(name, value)
     store = S3Options(endpoint=stack.endpoint)

@@ -13,9 +13,8 @@ from typing import Any
 
 from panekeeper.state.checkpoint.folder import CheckpointFolder, damaged
 from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.owner import read_owner, written_tables
 from panekeeper.state.codec import STATE_VERSION
-from panekeeper.state.errors import CheckpointError, CorruptState, StateVersionError
+from panekeeper.state.errors import CorruptState, StateVersionError
 
 MAX_EPOCH = 100_000
 """How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
@@ -157,7 +156,7 @@ def write_tables(folder: CheckpointFolder, tables: Mapping[str, str | None]) -> 
 
 
 def read_tables(folder: CheckpointFolder) -> dict[str, str]:
-    """Return role -> path of the job's Delta tables; those that the last run knew of, if the file was set aside.
+    """Return role -> path of the job's Delta tables; empty before they are recorded.
 
     Raises:
         CorruptState: the file is damaged.
@@ -167,18 +166,10 @@ def read_tables(folder: CheckpointFolder) -> dict[str, str]:
     except ValueError as error:
         raise damaged(folder, TABLES_FILE, "it is not JSON") from error
     if tables is None:
-        return _tables_of_last_run(folder)
+        return {}
     if not isinstance(tables, dict) or not all(isinstance(path, str | None) for path in tables.values()):
         raise damaged(folder, TABLES_FILE, "it holds no paths")
     return {role: path for role, path in tables.items() if path is not None}
-
-
-def _tables_of_last_run(folder: CheckpointFolder) -> dict[str, str]:
-    try:
-        known = written_tables(folder, read_owner(folder)) or {}
-        return {role: str(one["path"]) for role, one in known.items() if one.get("declared", True)}
-    except (CheckpointError, KeyError, TypeError, AttributeError):
-        return {}  # there is none, or its file was altered
 
 
 def write_flushed(folder: CheckpointFolder, batch: int) -> None:

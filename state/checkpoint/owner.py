@@ -21,11 +21,11 @@ HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
 _TYPES: dict[str, type] = {
     **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process"), str),
-    **dict.fromkeys(("before", "tables"), dict),
+    "before": dict,
 }
 _GREATEST = {"since": LAST_US, "seen": LAST_US, "pid": 2**31 - 1, "started": 2**63 - 1, "claim": 2**63 - 1}
 """Number of an owner -> its greatest value; none is negative."""
-_OPTIONAL = ("started", "space", "boot", "process", "before", "tables")
+_OPTIONAL = ("started", "space", "boot", "process", "before")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +47,6 @@ class LeaseOwner:
         what: "job", or what else holds the lease, as a message names it.
         has_run: whether a batch of this start is committed; until then the run before it is still the last one.
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
-        tables: which batches the job has written to its tables (`framework/engine/job/table_checks.py`); a start
-            passes on what the run before has left. None if an older version wrote that.
     """
 
     name: str
@@ -65,7 +63,6 @@ class LeaseOwner:
     what: str = "job"
     has_run: bool = True
     before: dict[str, Any] | None = None
-    tables: dict[str, Any] | None = None
 
     def with_previous(self, run: PreviousRun | None) -> LeaseOwner:
         """Return the owner if `run` is the last one that has committed a batch; None: this run itself."""
@@ -176,9 +173,8 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
 def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the last job that ended wrote to `stopped.json`; empty if none did, or if the file is damaged.
 
-    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run, before and
-    tables of its lease, and batch and open (the work it left open), if it had run one. They are for reports, but for
-    `tables`, by which a start finds out that a table is an older copy.
+    The fields: at (when, us), state ("ended", "failed" or "flushed"), name, since (us), token, has_run and before
+    of its lease, and batch and open (the work it left open), if it had run one. They are for reports.
     """
     try:
         value = folder.read_json(STOPPED_FILE)
@@ -251,17 +247,6 @@ def put_before(folder: CheckpointFolder, crashed: LeaseOwner | None, run: Previo
         fields = {"has_run": before is None, "before": None if before is None else asdict(before)}
         folder.write_json(STOPPED_FILE, {**end, **fields}, replace=True)
     return None if crashed is None else crashed.with_previous(before)
-
-
-def written_tables(folder: CheckpointFolder, crashed: LeaseOwner | None) -> dict[str, Any] | None:
-    """Return what the last run, or a start that was aborted after it, knew of its tables; None if it is not known.
-
-    Args:
-        folder: the checkpoint.
-        crashed: as for `previous_run`.
-    """
-    tables = _last(folder, crashed)[0].get("tables")
-    return tables if isinstance(tables, dict) else None
 
 
 def last_token(folder: CheckpointFolder, crashed: LeaseOwner | None) -> str | None:

@@ -38,7 +38,6 @@ from panekeeper.state.checkpoint.owner import (
     previous_run,
     read_end,
     read_owner,
-    written_tables,
 )
 
 
@@ -119,7 +118,6 @@ def claim_if_free(
     last_control_file = newest_control_file(folder)
     replaced = require_free(folder, owner.since, runs_here, watch)
     previous, last, token = previous_run(folder, replaced), last_run(folder, replaced), last_token(folder, replaced)
-    owner = replace(owner, tables=written_tables(folder, replaced))
     if not owner.has_run:
         owner = replace(owner, before=None if previous is None else asdict(previous))
     owner = claim(folder, owner, confirm_delay_seconds, after=newest, ended=ended)

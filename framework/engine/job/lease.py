@@ -131,7 +131,7 @@ class Lease:
                 return
             self._mark_released(self._owner.token)
             owner, end = self._owner, {"at": self._now(), "state": state}
-            end |= {name: getattr(owner, name) for name in ("name", "since", "token", "has_run", "before", "tables")}
+            end |= {name: getattr(owner, name) for name in ("name", "since", "token", "has_run", "before")}
             try:
                 if has_claim(self._folder, owner):
                     self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
@@ -181,16 +181,6 @@ class Lease:
             run = PreviousRun.at(self._owner.name, resumed_us)
         self.set_previous(run)
         self.replaced = put_before(self._folder, self.replaced, run)
-
-    @property
-    def tables(self) -> dict[str, Any] | None:
-        """What is known of the job's tables (`table_record.py`); written with each heartbeat and at the end."""
-        return self._owner.tables
-
-    @tables.setter
-    def tables(self, tables: dict[str, Any]) -> None:
-        with self._lock:
-            self._owner = replace(self._owner, tables=tables)
 
     def require_held(self) -> None:
         """Raise unless this job still holds the lease. Called before each batch and just before each commit to a table.

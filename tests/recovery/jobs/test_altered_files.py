@@ -21,7 +21,7 @@ from panekeeper.state.checkpoint.layout import (
     STOPPED_FILE,
     claim_file,
 )
-from panekeeper.state.checkpoint.owner import previous_run, read_owner, written_tables
+from panekeeper.state.checkpoint.owner import previous_run, read_owner
 from panekeeper.state.checkpoint.run_record import begin_run
 from panekeeper.state.errors import CheckpointError, CorruptState, PanekeeperError
 from tests.recovery.conftest import FakeCheckpoint
@@ -30,7 +30,7 @@ OWNER = {"name": "readings", "host": "other", "pid": 1, "started": 1, "token": "
 WHOLE: dict[str, dict[str, Any]] = {
     RUNNING_FILE: OWNER | {"progress": {"at": 1, "watermark": 1}, "open": {"panes": 1}},
     claim_file(1): OWNER | {"claim": 1},
-    STOPPED_FILE: OWNER | {"at": 1, "state": "ended", "before": None, "has_run": True, "tables": {}},
+    STOPPED_FILE: OWNER | {"at": 1, "state": "ended", "before": None, "has_run": True},
     SAVEPOINT_FILE: {"name": "one", "location": "/s", "at": 1, "batch": 1},
     JOB_FILE: {},
 }
@@ -57,7 +57,6 @@ def test_each_is_an_error_of_ours_or_none_and_hides_no_other_job(tmp_path: Path)
         with suppress(PanekeeperError):
             owner = read_owner(job.files)
             previous_run(job.files, owner)
-            written_tables(job.files, owner)
         newest_claim(job.files)
         job.files.remove(file)
         if file == JOB_FILE:

@@ -140,7 +140,6 @@ def test_an_end_records_when_and_how_and_what_was_left_open() -> None:
         "since": 1,
         "has_run": True,
         "before": None,
-        "tables": None,
         "batch": 4,
         "open": {"panes": 2},
     }
