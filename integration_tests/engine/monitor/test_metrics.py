@@ -44,7 +44,7 @@ def test_a_job_is_scraped_and_logs_its_batches_and_no_callback_fails_it(
     assert f'panekeeper_rows_total{{job="{name}",outcome="admitted"}} 3.0' in lines
     assert f'panekeeper_job_running{{job="{name}"}} 0.0' in lines
     assert any(line.startswith("panekeeper_state_size_bytes") and float(line.split()[-1]) > 0 for line in lines)
-    found = status(LocalFolder(readings.epoch))
+    found = status(LocalFolder(readings.checkpoint))
     assert (found.state, found.open_panes) == ("ended", job.status().open_panes)
     assert found.state_bytes
     records = {(one.name, one.levelname, one.job, one.batch) for one in caplog.records if one.name == "panekeeper.job"}  # type: ignore[attr-defined]
