@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -329,7 +330,8 @@ _READ_DURATION = re.compile(r"interval \d+ (second|minute|hour|day|week)s?")
 _FAR_DAYS = 73_000_000  # some 200,000 years
 _NEAR_TIMES = tuple(pa.scalar(datetime(year, 1, 1, tzinfo=UTC), pa.timestamp("us", tz="UTC")) for year in (1901, 2262))
 _NEAR_DAYS = (pa.scalar(date(1583, 1, 1), pa.date32()), pa.scalar(date(9999, 12, 31), pa.date32()))
-_NAMED_BY_THE_LIBRARY = r"-c\d+\.[a-z0-9.]*parquet$"  # Spark writes a dot before the c
+_CALENDAR = b"org.apache.spark.legacyDateTime"
+"""A key in the footer of files with days or times of the Julian calendar."""
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
 
 
@@ -339,9 +341,10 @@ class OpenTable:
     Args:
         url: as `open_table`.
         options: as `open_table`.
+        readable: names of files that were found to be readable when it was open before.
     """
 
-    def __init__(self, url: str, options: dict[str, str]) -> None:
+    def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
         self._url, self._delta = url, open_table(url, options)
         self._properties = self._delta.metadata().configuration
         self._schema = pa.schema(self._delta.schema().to_arrow())
@@ -349,7 +352,7 @@ class OpenTable:
         self._ends: dict[str | None, pa.Scalar | None] = {}
         self._opened_at = self._delta.version()
         self._commits = 0
-        self._others_may_have_written = True
+        self._others_may_have_written, self._readable = True, readable
 
     def version_of(self, app_id: str) -> int:
         """Return the last transaction version under an id; -1 if there is none."""
@@ -441,7 +444,7 @@ class OpenTable:
 
     def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
         if self._others_may_have_written:  # by the log of the table as it was opened; since then the library writes
-            _require_near_times(self._files, self._schema)
+            _require_readable_times(self._delta, self._files, self._schema, self._readable)
             self._others_may_have_written = False
         every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
         merge = self._delta.merge(
@@ -530,24 +533,51 @@ def files_of(delta: DeltaTable) -> pa.Table:
     return files
 
 
-def _require_near_times(files: pa.Table, schema: pa.Schema) -> None:
-    """Raise `UnsupportedTable` if a file of Spark's may hold a time that the library reads as another one (A5).
+def _require_readable_times(delta: DeltaTable, files: pa.Table, schema: pa.Schema, readable: set[str]) -> None:
+    """Raise `UnsupportedTable` if a file may hold a time that the library reads as another one (A5).
 
     An OPTIMIZE by others writes timestamps as INT96, which the library reads as nanoseconds since 1970 in 64 bits; with
-    `datetimeRebaseModeInWrite=LEGACY` it writes days before 1582, and times before 1900, of the Julian calendar. What
-    the statistics of such files do not show to be near is merged by Spark.
+    `datetimeRebaseModeInWrite=LEGACY` it writes days before 1582, and times before 1900, of the Julian calendar. Files
+    whose statistics show no such time are readable; of the others the footer says how they were written.
+
+    Args:
+        delta: the table.
+        files: as `files_of` has them.
+        schema: its columns.
+        readable: names of files that were found to be readable before; those that are found now are added.
     """
-    by_others = files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _NAMED_BY_THE_LIBRARY)))
-    for field in (one for one in schema if by_others.num_rows and _has_time(one.type)):
-        low, high, nulls = (f"{what}.{field.name}" for what in ("min", "max", "null_count"))
-        first, end = _NEAR_DAYS if pa.types.is_date(field.type) else _NEAR_TIMES
-        if not pa.types.is_nested(field.type) and {low, high, nulls, "num_records"} <= {*by_others.column_names}:
-            least, greatest = (by_others.column(name).cast(first.type) for name in (low, high))
-            is_near = pc.fill_null(pc.and_(pc.greater_equal(least, first), pc.less(greatest, end)), False)
-            is_null = pc.fill_null(pc.equal(by_others.column(nulls), by_others.column("num_records")), False)
-            if pc.all(pc.or_(is_near, is_null)).as_py():
-                continue
-        raise UnsupportedTable(f"its column {field.name!r} may hold times that the library misreads")
+    times = [field for field in schema if _has_time(field.type)]
+    if not times or not files.num_rows:
+        return
+    every = pa.array([True] * files.num_rows)
+    for field in times:
+        every = pc.and_(every, _is_near(files, field))
+    unknown = {unquote(name) for name in files.column("path").filter(pc.invert(every)).to_pylist()} - readable
+    if not unknown:
+        return
+    for fragment in delta.to_pyarrow_dataset().get_fragments():
+        name = unquote(fragment.path)
+        if name not in unknown:
+            continue
+        columns = fragment.metadata.schema
+        is_int96 = any(columns.column(number).physical_type == "INT96" for number in range(len(columns)))
+        if is_int96 or _CALENDAR in (fragment.metadata.metadata or {}):
+            raise UnsupportedTable(f"{name} may hold times that the library misreads: INT96, or another calendar")
+        readable.add(name)
+
+
+def _is_near(files: pa.Table, field: pa.Field) -> pa.Array:
+    """Return for each file whether all its values of a column are known to be within the years."""
+    low, high, nulls = (f"{what}.{field.name}" for what in ("min", "max", "null_count"))
+    if pa.types.is_nested(field.type) or not {low, high, "num_records"} <= {*files.column_names}:
+        return pa.array([False] * files.num_rows)
+    first, end = _NEAR_DAYS if pa.types.is_date(field.type) else _NEAR_TIMES
+    least, greatest = (files.column(name).cast(first.type).combine_chunks() for name in (low, high))
+    near = pc.fill_null(pc.and_(pc.greater_equal(least, first), pc.less(greatest, end)), False)
+    if nulls not in files.column_names:
+        return near
+    only_nulls = pc.fill_null(pc.equal(files.column(nulls), files.column("num_records")), False)
+    return pc.or_(near, only_nulls.combine_chunks())
 
 
 def _has_time(kind: pa.DataType) -> bool:

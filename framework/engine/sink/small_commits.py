@@ -88,6 +88,7 @@ class SmallCommits:
         """
         self._url, self._folder = table_url(path), local_folder(path)
         self._options, self._sleep = dict(options or {}), sleep
+        self._readable: set[str] = set()
         self._open: OpenTable | None = None
         self._table()
 
@@ -250,7 +251,7 @@ class SmallCommits:
 
     def _table(self) -> OpenTable:
         if self._open is None:
-            self._open = OpenTable(self._url, self._options)
+            self._open = OpenTable(self._url, self._options, self._readable)
         return self._open
 
     def _write_checkpoint(self, table: OpenTable) -> None:
