@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
-from integration_tests.selection import first_before_release
 from panekeeper import (
     CheckpointReason,
     Count,
@@ -209,23 +208,6 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings.put(("c", "10:30:10", 16), ("c", "10:40:10", 32))
     readings.run()  # once more in the new epoch: Delta has the numbers of the old one's batches
     assert [row for row in readings.log("view") if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]
-
-
-@pytest.mark.parametrize("lost", first_before_release((1,), (2,)))
-def test_a_view_that_has_lost_the_commit_which_emptied_it_is_refused(readings: Readings, lost: int) -> None:
-    """A power cut may take its newest commits, and with them what says that it belongs to the new epoch."""
-    readings.put(("a", "10:00:10", 1), ("a", "10:02:10", 2))
-    readings.run()
-    readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
-    log = readings.folder / "view" / "_delta_log"
-    for commit in sorted(log.glob("*.json"))[-lost:]:
-        for path in log.glob(f"*{commit.stem}*"):  # with its checksums, else it is known to be missing
-            path.unlink()
-    if lost == 1:
-        readings.run()  # it is empty, and so in no danger
-    else:
-        with pytest.raises(SinkError, match=r"the view .* has rows .* from before a restore or reset"):
-            readings.run()
 
 
 @pytest.mark.extended

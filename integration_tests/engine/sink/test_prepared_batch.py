@@ -154,9 +154,9 @@ def test_a_table_that_was_moved_gets_the_batch_where_it_is(
 def test_a_query_of_ones_own_does_not_pass_over_a_recorded_batch(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """It has no tables that could be completed."""
+    """The checkpoint is that of a job with tables, and a query of one's own needs another one."""
     fail_in_batch_2(story, fail_at, "before-delta")
-    with pytest.raises(CheckpointError, match=r"is recorded and not completed; start the job once by to_delta"):
+    with pytest.raises(CheckpointError, match=r"is the checkpoint of a job with tables .* give it a folder of its own"):
         story.computed().transform(checkpoint=story.checkpoint)
     story.run()
     assert story.log() == LOG
