@@ -39,7 +39,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from panekeeper.framework.core.job_spec import PORT, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
@@ -51,6 +50,7 @@ from panekeeper.framework.declarations.errors import (
 )
 from panekeeper.framework.engine.job.spark_commit import spark_commit
 from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
+from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.required_settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.framework.engine.sink.batch_output import (
@@ -472,4 +472,4 @@ def _metrics(batch: BatchOutput, context: BatchContext) -> pa.Table:
 
 def _one_row(schema: StructType, values: tuple[Any, ...]) -> pa.Table:
     row = dict(zip(schema.names, values, strict=True))
-    return pa.Table.from_pylist([row], schema=to_arrow_schema(schema, timezone="UTC"))
+    return pa.Table.from_pylist([row], schema=arrow_schema(schema))
