@@ -163,8 +163,9 @@ def _pane_starts(commit: Path) -> Iterator[int]:
 
 
 def _last_commit(folder: Path) -> int:
-    commits = folder / CHECKPOINT / "epochs/0000/commits"
-    return max((int(path.name) for path in commits.glob("[0-9]*")), default=-1) if commits.is_dir() else -1
+    """Return the last batch that Spark has committed. A job keeps Spark's checkpoint in its epoch."""
+    places = (folder / CHECKPOINT / "commits", folder / CHECKPOINT / "epochs/0000/commits")
+    return max((int(path.name) for place in places for path in place.glob("[0-9]*")), default=-1)
 
 
 def _has_commit_after(folder: Path, before: int) -> bool:

@@ -283,14 +283,10 @@ def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
 
 
 @pytest.mark.extended
-def test_savepoints_are_restored_after_upkeep_beside_the_job(
-    saved: Saved, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_savepoints_are_restored_after_upkeep_beside_the_job(saved: Saved, capsys: pytest.CaptureFixture[str]) -> None:
     """Between the plan of each batch and its commits; at last with no retention, when the job is stopped."""
     upkeep = Upkeep(saved.readings.checkpoint, capsys)
     readings = saved.readings
-    metrics, flushed = readings.folder / "log_metrics/_delta_log", set[Path]()
-    monkeypatch.setattr(os, "sync", lambda: flushed.add(max(metrics.glob("*.json"))))
     armed.arm(upkeep)
     try:
         saved.run(0, 1)
@@ -306,7 +302,6 @@ def test_savepoints_are_restored_after_upkeep_beside_the_job(
     assert not orphan.exists()
     assert upkeep.total("removed", "log") == 1
     assert upkeep.total("compacted", "metrics") >= 2
-    assert {one for one in metrics.glob("*.json") if '"OPTIMIZE"' in one.read_text()} <= flushed
     done = maintain(readings.checkpoint, retain=0, allow_short_retention=True)
     assert sum(one.removed for one in done.tables) > 0
     assert sum(one.kept for one in done.tables) > 0
