@@ -20,9 +20,8 @@ from panekeeper.recovery.storage.blobs import download
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import current_epoch
-from panekeeper.state.checkpoint.folder import batch_numbers
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, OFFSETS_FOLDER
-from panekeeper.state.spark_logs.offsets import offset_lines, parsed_lines
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, batch_numbers
+from panekeeper.state.spark_logs import offset_lines, parsed_lines
 
 Offsets = Mapping[str, Mapping[str, int]]
 """Topic -> number of the Kafka partition -> offset of the next message: as Spark's `startingOffsets` takes it."""

@@ -1,19 +1,19 @@
 """What is stored with a checkpoint: records, their bytes, and where they are kept. Imports no other package of ours.
 
-checkpoint/     Which files does a checkpoint have beside Spark's, and what is in them?
-codec.py        How do tables and headers become checked, versioned bytes?
-control_log.py  Which control files has Spark read, are they there, and how does its log of them stay small?
-errors.py       What is the root of all errors, and what can be wrong with stored state?
-handler.py      What is a user's state handler, and when is it called?
-key_groups.py   Which ids spread the key groups evenly over shuffle partitions?
-log.py          What are Panekeeper's loggers called, and which fields do their records have?
-own_paths.py    Which of Spark's files have the full name of the checkpoint, and what are they in another folder?
-prepared.py     What does a batch write, recorded before anything has it?
-records.py      Which fields of a key group are stored?
-snapshots.py    Do the names in a snapshot of Spark's state stay within its folder?
-spark_logs/     What do Spark's own logs of a checkpoint say of its batches?
-spark_store.py  How is a key group kept in Spark's state store?
-store.py        What does a store offer, and how is one kept in memory?
-upgrade/        Which changes of a declaration keep the state, and what do they leave behind?
-user_values.py  Which values can a state handler store?
+checkpoint/       Which files does a checkpoint have beside Spark's, and what is in them?
+codec.py          How do tables and headers become checked, versioned bytes?
+compatibility.py  Can a job with a changed declaration continue from the stored state?
+errors.py         What is the root of all errors, and what can be wrong with stored state?
+handler.py        What is a user's state handler, and when is it called?
+history.py        What have earlier declarations left in state and tables, as `job.json` records it?
+key_groups.py     Which ids spread the key groups evenly over shuffle partitions?
+log.py            What are Panekeeper's loggers called, and which fields do their records have?
+own_paths.py      Which of Spark's files have the full name of the checkpoint, and what are they in another folder?
+prepared.py       What does a batch write, recorded before anything has it?
+records.py        Which fields of a key group are stored?
+snapshots.py      Do the names in a snapshot of Spark's state stay within its folder?
+spark_logs.py     What do Spark's own logs of a checkpoint say of its batches?
+spark_store.py    How is a key group kept in Spark's state store?
+store.py          What does a store offer, and how is one kept in memory?
+user_values.py    Which values can a state handler store?
 """

@@ -13,10 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from urllib.parse import quote, unquote
 
-from panekeeper.state.checkpoint.folder import CheckpointFolder, local_path, plain_url
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, SOURCES_FOLDER, STATE_FOLDER
-from panekeeper.state.control_log import control_folder_read, control_source
-from panekeeper.state.spark_logs.source_logs import needed_entries
+from panekeeper.state.checkpoint.control_files import control_folder_read, control_source
+from panekeeper.state.checkpoint.folder import (
+    CONTROL_FOLDER,
+    SOURCES_FOLDER,
+    STATE_FOLDER,
+    CheckpointFolder,
+    local_path,
+    plain_url,
+)
+from panekeeper.state.spark_logs import needed_entries
 
 _NOT_QUOTED = "/:@!$&'()*+,;=~"
 """Beside letters, digits and `_.-`, the characters of ASCII that Java does not quote in a path."""

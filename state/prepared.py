@@ -20,18 +20,19 @@ from typing import Any
 
 import pyarrow as pa
 
-from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, damaged
-from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import (
+from panekeeper.state.checkpoint.folder import (
     COMMITS_FOLDER,
     PREPARED_FOLDER,
+    CheckpointFolder,
+    batch_numbers,
+    damaged,
     prepared_file,
 )
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState, StateVersionError
+from panekeeper.state.history import corrected
 from panekeeper.state.log import logger
-from panekeeper.state.upgrade.history import corrected
 
 _log = logger("job")
 

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
-from panekeeper.state.spark_logs.offsets import LINE_END
+from panekeeper.state.spark_logs import LINE_END
 
 _PLAIN = re.compile(r"(?!\.\.?$)[\w.-]+", re.ASCII)
 _PIECE = 65_536

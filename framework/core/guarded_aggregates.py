@@ -17,7 +17,7 @@ from panekeeper.framework.core.aggregates.protocol import Accumulator, State
 from panekeeper.framework.core.quarantine import SUM_OVERFLOW, USER_ERROR, FiringPlace, Quarantine
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import InputError
-from panekeeper.state.upgrade.history import History
+from panekeeper.state.history import History
 
 PlaceOf = Callable[[int], FiringPlace]
 """Returns the place of the firing with this index, for the quarantine."""

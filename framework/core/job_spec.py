@@ -11,7 +11,7 @@ import pyarrow as pa
 from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
-from panekeeper.state.upgrade.history import History
+from panekeeper.state.history import History
 
 if TYPE_CHECKING:
     from panekeeper.framework.declarations.aggregates import Aggregate

@@ -14,9 +14,8 @@ from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.sink.fencing import own
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
-from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.folder import TABLES_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import TABLES_FILE
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -18,8 +18,8 @@ import pytest
 from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.engine.restart_matrix import StoppedRun
 from integration_tests.engine.restart_stories import WAYS, kinds_of, vector, with_data
-from panekeeper.state.checkpoint.layout import prepared_file
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import prepared_file
+from panekeeper.state.checkpoint.job_record import last_batches
 from panekeeper.testing import difference, play
 
 if TYPE_CHECKING:

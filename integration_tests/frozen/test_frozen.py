@@ -14,7 +14,7 @@ from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder
-from panekeeper.state.checkpoint.layout import INPUTS_FILE, SOURCES_FOLDER
+from panekeeper.state.checkpoint.folder import INPUTS_FILE, SOURCES_FOLDER
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.own_paths import with_new_path
 

@@ -16,7 +16,7 @@ from panekeeper.recovery.cli.subcommand import (
     done_if,
     s3_options,
 )
-from panekeeper.state.checkpoint.compatibility import Compatibility
+from panekeeper.state.compatibility import Compatibility
 
 
 def _plan_arguments(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ from panekeeper.framework.engine.session.session import SHORT_LIVED
 from panekeeper.framework.engine.sink.fault_points import STEPS
 from panekeeper.recovery.drill.own_process import AWAY, BATCHES, CHECKPOINT, TABLES, Breakage, Order
 from panekeeper.state.checkpoint.clock import monotonic_seconds
-from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US
+from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US
 
 Outcome = Literal["passed", "failed", "unknown"]
 Rows = dict[str, Counter[str]]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from panekeeper.recovery.jobs.job_status import Health, JobStatus
-from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US
+from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US
 
 
 @dataclass(frozen=True, kw_only=True)

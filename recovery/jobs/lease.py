@@ -1,4 +1,4 @@
-"""Whether a job runs on a checkpoint now, by its lease (`state/checkpoint/owner.py`), and how none can start."""
+"""Whether a job runs on a checkpoint now, by its lease (`state/checkpoint/lease.py`), and how none can start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from panekeeper.framework.engine.job.lease_errors import if_it_crashed
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
+from panekeeper.state.checkpoint.lease import LeaseOwner, read_owner
 
 
 def running_on(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> LeaseOwner | None:

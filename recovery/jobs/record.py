@@ -5,9 +5,8 @@ from __future__ import annotations
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.files import Files
 from panekeeper.state.checkpoint.epochs import POINTER_FILE, current_epoch, is_begun, read_begin, read_pointer
-from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE
 
 
 def current_folder(root: Files) -> Files:

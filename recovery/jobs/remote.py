@@ -20,9 +20,8 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
 from panekeeper.state.checkpoint.control_files import ControlCommand
 from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.job_record import is_flushed
-from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.job_record import is_flushed, last_batches
+from panekeeper.state.checkpoint.lease import LeaseOwner, read_end, read_owner
 
 _POLL_SECONDS = 0.2
 

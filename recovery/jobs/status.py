@@ -1,6 +1,6 @@
 """Reads the status of a job from another process: state, progress, newest savepoint, and whether it can resume.
 
-Reads only what is in the checkpoint: the lease and what the job reported with it (`state/checkpoint/owner.py`), Spark's
+Reads only what is in the checkpoint: the lease and what the job reported with it (`state/checkpoint/lease.py`), Spark's
 offset and commit logs, and the record of the last job that ended. For a checkpoint in a local folder or on S3, Spark is
 not started.
 """
@@ -15,12 +15,9 @@ from panekeeper.recovery.jobs.health import Limits, with_health
 from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.epochs import Root, current_epoch, read_begin
-from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.job_record import is_flushed
-from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
-from panekeeper.state.checkpoint.layout import JOB_FILE
-from panekeeper.state.checkpoint.owner import LeaseOwner, read_end, read_owner, read_report
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder
+from panekeeper.state.checkpoint.job_record import is_flushed, last_batches, read_last_savepoint
+from panekeeper.state.checkpoint.lease import LeaseOwner, read_end, read_owner, read_report
 
 
 def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:

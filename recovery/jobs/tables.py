@@ -20,9 +20,8 @@ from panekeeper.recovery.storage.delta_log import (
 )
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
-from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import INPUTS_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import INPUTS_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.prepared import last_prepared
 
 

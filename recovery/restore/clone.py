@@ -25,9 +25,8 @@ from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, create_pointer, make_epoch, write_begin
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, METADATA_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import JOB_FILE, METADATA_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

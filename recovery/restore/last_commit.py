@@ -8,9 +8,8 @@ transactions of the new epoch, too: should the record be lost as well, a start i
 from __future__ import annotations
 
 from panekeeper.recovery.storage.files import Files
-from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, prepared_file
+from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, last_batches
 from panekeeper.state.prepared import PreparedBatch
 
 

@@ -18,10 +18,15 @@ from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.files import Files
 from panekeeper.state.checkpoint.epochs import Begin, make_epoch, write_begin
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
-from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
-from panekeeper.state.checkpoint.layout import JOB_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import JOB_FILE, TABLES_FILE
+from panekeeper.state.checkpoint.job_record import (
+    JobRecord,
+    last_batches,
+    read_last_savepoint,
+    read_record,
+    read_tables,
+    write_last_savepoint,
+)
 
 Transform = Callable[[Files], None]
 """Changes a copy before it becomes current; called with its files."""

@@ -46,9 +46,8 @@ from panekeeper.recovery.storage.locations import Location, LocationOrArchive, c
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, switch
-from panekeeper.state.checkpoint.folder import batch_numbers
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
 from panekeeper.state.errors import CheckpointError
 
 if TYPE_CHECKING:

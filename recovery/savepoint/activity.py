@@ -20,7 +20,7 @@ from typing import Any, Literal
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import LimitedSink
-from panekeeper.state.checkpoint.owner import LeaseOwner
+from panekeeper.state.checkpoint.lease import LeaseOwner
 
 MARKER_LIFETIME = timedelta(days=2)
 _MAX_BYTES = 65_536

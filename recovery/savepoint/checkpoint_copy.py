@@ -18,8 +18,7 @@ from panekeeper.recovery.storage.blobs import ProgressCallback, SavedFile, Trans
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.parallel import map_parallel
-from panekeeper.state.checkpoint.folder import local_path
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, STATE_FOLDER, local_path
 from panekeeper.state.own_paths import follow, is_description, quoted, spellings
 from panekeeper.state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 

@@ -14,18 +14,20 @@ from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.record import require_current_record
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.local_files import LocalFiles
-from panekeeper.state.checkpoint import layout
-from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers, read_object
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
-from panekeeper.state.checkpoint.layout import (
+from panekeeper.state.checkpoint import folder as layout
+from panekeeper.state.checkpoint.control_files import control_files_read, control_files_within
+from panekeeper.state.checkpoint.folder import (
     FLUSHED_FILE,
     RUNNING_FILE,
     SAVEPOINT_FILE,
+    CheckpointFolder,
+    batch_numbers,
     control_file_number,
+    read_object,
 )
-from panekeeper.state.control_log import control_files_read, control_files_within
+from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
 from panekeeper.state.prepared import as_computed
-from panekeeper.state.spark_logs.offsets import (
+from panekeeper.state.spark_logs import (
     has_read,
     log_lines,
     offset_lines,

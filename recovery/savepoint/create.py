@@ -58,9 +58,8 @@ from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
 from panekeeper.state.checkpoint.control_files import ControlCommand
-from panekeeper.state.checkpoint.folder import batch_numbers
-from panekeeper.state.checkpoint.last_savepoint import write_last_savepoint
-from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
+from panekeeper.state.checkpoint.folder import OFFSETS_FOLDER, batch_numbers
+from panekeeper.state.checkpoint.job_record import write_last_savepoint
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:

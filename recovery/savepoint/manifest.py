@@ -30,15 +30,14 @@ from panekeeper.recovery.errors import (
 from panekeeper.recovery.savepoint.checkpoint_reader import COPIED, FOLDERS_NOT_COPIED, NOT_COPIED
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_log import SavedTable
-from panekeeper.state.checkpoint.job_record import MAX_EPOCH
-from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
-from panekeeper.state.checkpoint.layout import (
+from panekeeper.state.checkpoint.folder import (
     COMMITS_FOLDER,
     JOB_FILE,
     OFFSETS_FOLDER,
     SOURCES_FOLDER,
     STATE_FOLDER,
 )
+from panekeeper.state.checkpoint.job_record import MAX_EPOCH, LastSavepoint
 
 KEY_VARIABLE = "PANEKEEPER_MANIFEST_KEY"
 _MIN_LENGTH = 16

@@ -1,6 +1,6 @@
 """Whether a job as it is declared now can resume from a savepoint. Nothing is started, and nothing is changed.
 
-What a difference means is decided in `state/checkpoint/compatibility.py`, as for a start. The report has more than a
+What a difference means is decided in `state/compatibility.py`, as for a start. The report has more than a
 start would check: tables, settings that the checkpoint pins, packages. What a restore would change is another question:
 `recovery/restore/preview.py`.
 """
@@ -20,21 +20,21 @@ from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upgrade.rescale import PARTITIONS
-from panekeeper.state.checkpoint.compatibility import (
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE
+from panekeeper.state.checkpoint.job_record import installed_versions, version_problem
+from panekeeper.state.compatibility import (
     FLUSH,
     Change,
     Compatibility,
     as_recorded,
+    compare,
     compare_declarations,
     flush_change,
     name_change,
 )
-from panekeeper.state.checkpoint.fingerprint import compare
-from panekeeper.state.checkpoint.job_record import installed_versions, version_problem
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE
 from panekeeper.state.errors import StateVersionError
 from panekeeper.state.handler import require_readable
-from panekeeper.state.upgrade.history import History, in_force, upgraded
+from panekeeper.state.history import History, in_force, upgraded
 
 if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import DeltaJob

@@ -34,11 +34,10 @@ from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
-from panekeeper.state.checkpoint.layout import prepared_file
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import prepared_file
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record, write_record
+from panekeeper.state.history import BEFORE
 from panekeeper.state.key_groups import spark_hash
-from panekeeper.state.upgrade.history import BEFORE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,9 +21,8 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive, resolved_place
-from panekeeper.state.checkpoint.folder import batch_numbers
-from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
+from panekeeper.state.checkpoint.job_record import read_last_savepoint
 
 
 @dataclass(frozen=True)

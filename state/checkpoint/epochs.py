@@ -1,7 +1,7 @@
 """The epochs of a checkpoint: a folder for each, and one small file that says which of them is current.
 
     job.json        the pointer: which job this is, and which epoch is current
-    epochs/0003/    all of that epoch: Spark's own checkpoint and what `layout.py` names
+    epochs/0003/    all of that epoch: Spark's own checkpoint and what `folder.py` names
 
 An epoch begins with the first start, and with each restore or reset. All that begins one is prepared in a folder of its
 own; then the pointer is switched, which is one step: before it nothing has changed, after it `begin.json` in the new
@@ -18,8 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeVar
 
-from panekeeper.state.checkpoint.folder import CheckpointFolder, read_object
-from panekeeper.state.checkpoint.layout import JOB_FILE
+from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder, read_object
 from panekeeper.state.errors import CheckpointError, CorruptState
 
 POINTER_FILE = "job.json"

@@ -22,9 +22,9 @@ from panekeeper.state.checkpoint.epochs import (
     epoch_numbers,
     stored_pointer,
 )
+from panekeeper.state.checkpoint.folder import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.process import started_at
+from panekeeper.state.checkpoint.lease import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 from tests.state.test_spark_logs import STATE_SCHEMA
 

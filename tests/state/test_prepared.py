@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import PREPARED_FOLDER, prepared_file
+from panekeeper.state.checkpoint.folder import PREPARED_FOLDER, LocalFolder, prepared_file
 from panekeeper.state.codec import encode_header
 from panekeeper.state.errors import CorruptState
 from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare, read_prepared

@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from panekeeper.recovery.storage.local_files import LocalFiles
-from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.folder import JOB_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE
 from panekeeper.state.errors import CheckpointError
-from panekeeper.state.spark_logs.offsets import state_format
-from panekeeper.state.spark_logs.source_logs import remove_unread_entries
+from panekeeper.state.spark_logs import remove_unread_entries, state_format
 
 
 def _java_texts(*texts: str) -> str:

@@ -13,9 +13,9 @@ from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, ARRIVAL_TIME
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_rows, encode_rows, that_may_be_null, with_columns
+from panekeeper.state.history import History
 from panekeeper.state.records import SequenceRecord
 from panekeeper.state.store import KeyGroupStore
-from panekeeper.state.upgrade.history import History
 
 ROWS_KIND = "rows"
 _SEGMENT_COLUMN = "_piece"

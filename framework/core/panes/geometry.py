@@ -18,7 +18,7 @@ import numpy as np
 from panekeeper.framework.core.row_ranges import gather_ranges
 from panekeeper.framework.core.stable_order import distinct
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.upgrade.history import ClosedPanes
+from panekeeper.state.history import ClosedPanes
 
 _SLOTS_A_PANE = 8
 """A pane is read back as about this many stored values: fewer would be rewritten too often, more read too slowly."""

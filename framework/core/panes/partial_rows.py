@@ -26,7 +26,7 @@ from panekeeper.framework.core.panes.late_rows import assign
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.upgrade.history import ClosedPanes
+from panekeeper.state.history import ClosedPanes
 
 SLICE_COLUMN = "_slice"
 NUMBER_COLUMN = "_pk_number"

@@ -16,9 +16,9 @@ from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.row_ranges import gather_ranges
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import that_may_be_null, with_columns
+from panekeeper.state.history import History
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
-from panekeeper.state.upgrade.history import History
 
 SLICE_COLUMN = "_slice"
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_rows, decode_table, encode_rows, encode_table
+from panekeeper.state.history import History
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
-from panekeeper.state.upgrade.history import History
 
 SLICES_KIND = "slices"
 ROWS_KIND = "rows"

@@ -1,8 +1,8 @@
 """Keeps the control stream small: what committed batches have processed is removed, so a job of years costs no more.
 
-Three things grow with each tick: the folder of control files; Spark's log of them (`state/control_log.py`); and the map
-of the files that Spark has seen, in the memory of the driver. Spark itself bounds the map by the age of the files only:
-with a clock that goes back it would take new files for old ones.
+Three things grow with each tick: the folder of control files; Spark's log of them
+(`state/checkpoint/control_files.py`); and the map of the files that Spark has seen, in the memory of the driver. Spark
+itself bounds the map by the age of the files only: with a clock that goes back it would take new files for old ones.
 
 All of it happens in the query's thread, at the beginning of a batch: there Spark neither lists files nor writes to its
 log. A clean-up that fails is logged and repeated; the job goes on.
@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.state.checkpoint.control_files import remove_processed
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
-from panekeeper.state.control_log import prune_control_log
+from panekeeper.state.checkpoint.control_files import prune_control_log, remove_processed
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER, control_file
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.state.checkpoint.clock import format_time, monotonic_seconds, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER, control_file
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The micro-batch that a task runs: the checkpoint that it is for state handlers, and its watermark.
 
-The record of the run (`state/checkpoint/run_record.py`) is made by the driver before the query starts, and travels with
+The record of the run (`state/checkpoint/job_record.py`) is made by the driver before the query starts, and travels with
 the plan; number, reason and attempt are in the context of the task that runs the batch.
 
 Spark writes the watermark to the offset log before the batch begins; a run of the same batch after a stop has the same
@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.state.checkpoint.folder import local_path
-from panekeeper.state.checkpoint.layout import METADATA_FILE, OFFSETS_FOLDER
-from panekeeper.state.checkpoint.run_record import RunRecord
+from panekeeper.state.checkpoint.folder import METADATA_FILE, OFFSETS_FOLDER, local_path
+from panekeeper.state.checkpoint.job_record import RunRecord
 from panekeeper.state.handler import CheckpointReason
 from panekeeper.state.records import NO_WATERMARK
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.flow.packing import PACKED
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

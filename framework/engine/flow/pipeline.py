@@ -27,7 +27,7 @@ from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, Packer, from
 from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
 from panekeeper.framework.engine.session.deferred_processor import DeferredProcessor
 from panekeeper.framework.engine.session.python_worker import freeze_gc
-from panekeeper.state.checkpoint.run_record import RunRecord, begin_run
+from panekeeper.state.checkpoint.job_record import RunRecord, begin_run
 from panekeeper.state.codec import nullable_inside, with_columns
 
 if TYPE_CHECKING:

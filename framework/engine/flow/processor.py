@@ -31,7 +31,7 @@ from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, wa
 from panekeeper.framework.engine.flow.packing import from_segment, to_segment
 from panekeeper.framework.engine.session.python_worker import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
-from panekeeper.state.checkpoint.run_record import RunRecord
+from panekeeper.state.checkpoint.job_record import RunRecord
 from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:

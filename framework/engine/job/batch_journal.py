@@ -67,11 +67,10 @@ from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata, unreadable_table
 from panekeeper.framework.engine.sink.tables import METRICS
 from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.folder import damaged, place_of
-from panekeeper.state.checkpoint.job_record import write_flushed
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER, prepared_file
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, damaged, place_of, prepared_file
+from panekeeper.state.checkpoint.job_record import last_batches, write_flushed
 from panekeeper.state.codec import with_columns
+from panekeeper.state.history import corrected
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import (
     IDENTITY,
@@ -82,7 +81,6 @@ from panekeeper.state.prepared import (
     prepare,
     read_prepared,
 )
-from panekeeper.state.upgrade.history import corrected
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -3,7 +3,7 @@
 1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. One on this
   machine is looked up; one on another host has crashed if its last heartbeat is old and it sends none while it is
   watched: the clocks of two hosts may differ.
-2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
+2 The next claim is created exclusively (`state/checkpoint/lease.py`): of two starts at the same time one gets it. A
   store that would let both create it is refused.
 3 Older claims are removed: from here on a process that was paused has lost the lease.
 4 `running.json` is written.
@@ -17,27 +17,24 @@ from dataclasses import asdict, dataclass, replace
 
 from panekeeper.framework.declarations.errors import CheckpointInUse
 from panekeeper.framework.engine.job.lease_errors import in_use, not_exclusive
-from panekeeper.state.checkpoint.claims import (
+from panekeeper.state.checkpoint.clock import monotonic_seconds
+from panekeeper.state.checkpoint.control_files import newest_control_file
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, CheckpointFolder
+from panekeeper.state.checkpoint.lease import (
+    LeaseOwner,
+    PreviousRun,
     drop_claim,
     has_claim,
     is_exclusive,
+    last_run,
+    last_token,
     make_claim,
     newest_claim,
     newest_claim_number,
-    remove_older_claims,
-)
-from panekeeper.state.checkpoint.clock import monotonic_seconds
-from panekeeper.state.checkpoint.control_files import newest_control_file
-from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.layout import RUNNING_FILE
-from panekeeper.state.checkpoint.owner import (
-    LeaseOwner,
-    PreviousRun,
-    last_run,
-    last_token,
     previous_run,
     read_end,
     read_owner,
+    remove_older_claims,
 )
 
 

@@ -27,8 +27,7 @@ from panekeeper.framework.engine.job.status import Drained, JobState, Status
 from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from panekeeper.state.checkpoint.clock import Deadline, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind
-from panekeeper.state.checkpoint.last_savepoint import LastSavepoint, read_last_savepoint
-from panekeeper.state.checkpoint.run_record import require_all_batches_committed
+from panekeeper.state.checkpoint.job_record import LastSavepoint, read_last_savepoint, require_all_batches_committed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

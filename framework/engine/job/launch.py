@@ -15,14 +15,12 @@ from panekeeper.framework.engine.sink import downtime
 from panekeeper.framework.engine.sources.inputs import inputs_of
 from panekeeper.framework.engine.sources.inputs_record import InputsRecord
 from panekeeper.framework.engine.sources.topics import topics_read
-from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
+from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
 from panekeeper.state.checkpoint.epochs import read_pointer
-from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.owner import PreviousRun
-from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.control_log import remove_unread_flushes
+from panekeeper.state.checkpoint.job_record import last_batches, read_record
+from panekeeper.state.checkpoint.lease import PreviousRun
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.source_logs import remove_unread_entries
+from panekeeper.state.spark_logs import remove_unread_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -21,11 +21,16 @@ from typing import Any
 from panekeeper.framework.declarations.errors import CheckpointInUse, PanekeeperError
 from panekeeper.framework.engine.job.claim import Watch, claim_if_free
 from panekeeper.framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
-from panekeeper.state.checkpoint.claims import drop_claim, has_claim
 from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, PreviousRun, put_before
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, STOPPED_FILE, CheckpointFolder
+from panekeeper.state.checkpoint.lease import (
+    HEARTBEAT_TIMEOUT_US,
+    LeaseOwner,
+    PreviousRun,
+    drop_claim,
+    has_claim,
+    put_before,
+)
 from panekeeper.state.log import logger
 
 HEARTBEAT_SECONDS = 5.0

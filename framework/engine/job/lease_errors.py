@@ -5,9 +5,8 @@ from __future__ import annotations
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.state.checkpoint.clock import format_time
-from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE
-from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, LeaseOwner
+from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, CheckpointFolder
+from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US, LeaseOwner
 
 _SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
 

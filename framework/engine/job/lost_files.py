@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.sources.streams import is_there, options_of, sources_of
-from panekeeper.state.checkpoint.folder import CheckpointFolder, batch_numbers
-from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER
-from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.spark_logs.offsets import source_ends
-from panekeeper.state.spark_logs.source_logs import files_between
+from panekeeper.state.checkpoint.folder import OFFSETS_FOLDER, CheckpointFolder, batch_numbers
+from panekeeper.state.checkpoint.job_record import last_batches
+from panekeeper.state.spark_logs import files_between, source_ends
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -30,19 +30,19 @@ from panekeeper.state.checkpoint.epochs import (
     read_pointer,
     switch,
 )
-from panekeeper.state.checkpoint.folder import batch_numbers, damaged
+from panekeeper.state.checkpoint.folder import JOB_FILE, OFFSETS_FOLDER, STOPPED_FILE, batch_numbers, damaged
 from panekeeper.state.checkpoint.job_record import (
     JobRecord,
     create_record,
     last_epochs,
+    pass_on_runs,
+    read_last_savepoint,
     read_record,
     read_tables,
+    write_last_savepoint,
     write_tables,
 )
-from panekeeper.state.checkpoint.last_savepoint import read_last_savepoint, write_last_savepoint
-from panekeeper.state.checkpoint.layout import JOB_FILE, OFFSETS_FOLDER, STOPPED_FILE
-from panekeeper.state.checkpoint.owner import read_end
-from panekeeper.state.checkpoint.run_record import pass_on_runs
+from panekeeper.state.checkpoint.lease import read_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -42,11 +42,10 @@ from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
 from panekeeper.framework.engine.sources.backlog import require_bounded_batch
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder, read_pointer, switch
-from panekeeper.state.checkpoint.job_record import read_record, read_tables
-from panekeeper.state.checkpoint.run_record import is_new
+from panekeeper.state.checkpoint.job_record import is_new, read_record, read_tables
 from panekeeper.state.log import logger
 from panekeeper.state.own_paths import follow
-from panekeeper.state.spark_logs.source_logs import found_files
+from panekeeper.state.spark_logs import found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,20 +33,18 @@ from panekeeper.framework.engine.session.required_settings import (
 )
 from panekeeper.framework.engine.session.s3_settings import is_s3, require_s3
 from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs
-from panekeeper.state.checkpoint.compatibility import (
+from panekeeper.state.checkpoint.folder import JOB_FILE, METADATA_FILE, OFFSETS_FOLDER, TABLES_FILE, damaged, local_path
+from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, is_new, read_record, require_logs_agree
+from panekeeper.state.compatibility import (
     Compatibility,
     as_recorded,
     compare_declarations,
     flush_change,
     name_change,
 )
-from panekeeper.state.checkpoint.folder import damaged, local_path
-from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, METADATA_FILE, OFFSETS_FOLDER, TABLES_FILE
-from panekeeper.state.checkpoint.run_record import is_new, require_logs_agree
+from panekeeper.state.history import in_force
 from panekeeper.state.key_groups import group_ids
 from panekeeper.state.prepared import as_computed, last_decided
-from panekeeper.state.upgrade.history import in_force
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,7 +23,7 @@ from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.small_commits import FENCED
 from panekeeper.state.checkpoint.folder import place_of
-from panekeeper.state.checkpoint.run_record import is_new
+from panekeeper.state.checkpoint.job_record import is_new
 from panekeeper.state.prepared import last_decided, last_prepared
 
 if TYPE_CHECKING:

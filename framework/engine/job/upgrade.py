@@ -3,7 +3,7 @@
 The steps, each of which may be the last one of a process; the next start, of the old or the new program, goes on:
 
     1  The changes are compared. Tables are checked as far as they are, and made.
-    2  The new declaration is recorded, in one file, with what the old one leaves (`state/upgrade/history.py`).
+    2  The new declaration is recorded, in one file, with what the old one leaves (`state/history.py`).
     3  Tables get the columns that they lack. This follows from what is recorded, so each start does it.
 
 Until a batch is committed with the new declaration, the state is that of the old one, and the next start compares with
@@ -29,21 +29,17 @@ from panekeeper.framework.engine.session.stored_state import format_of_state, st
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import secure
 from panekeeper.framework.engine.sink.spark_table import table_metadata
-from panekeeper.state.checkpoint.compatibility import compare_declarations
 from panekeeper.state.checkpoint.job_record import (
     JobRecord,
     create_record,
     installed_versions,
+    last_batches,
     read_record,
     write_record,
     write_tables,
 )
-from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.log import logger
-from panekeeper.state.records import IntervalRecord
-from panekeeper.state.spark_logs.offsets import offset_lines
-from panekeeper.state.spark_store import HEADER
-from panekeeper.state.upgrade.history import (
+from panekeeper.state.compatibility import StoredForm, compare_declarations, stored_form
+from panekeeper.state.history import (
     HISTORY,
     History,
     aggregates_of,
@@ -52,7 +48,10 @@ from panekeeper.state.upgrade.history import (
     in_force,
     upgraded,
 )
-from panekeeper.state.upgrade.rules import StoredForm, stored_form
+from panekeeper.state.log import logger
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.spark_logs import offset_lines
+from panekeeper.state.spark_store import HEADER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
     from panekeeper.framework.engine.job.run_totals import BatchReport
-    from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
+    from panekeeper.state.checkpoint.job_record import LastSavepoint
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _FRESH_SECONDS = 1.0  # the gauges of one collection are of one look at the job

@@ -17,8 +17,8 @@ from panekeeper.framework.declarations.errors import IncompatibleCheckpoint, Set
 from panekeeper.framework.engine.session.cluster_size import PARTITIONS
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
-from panekeeper.state.checkpoint.run_record import is_new
-from panekeeper.state.spark_logs.offsets import state_format
+from panekeeper.state.checkpoint.job_record import is_new
+from panekeeper.state.spark_logs import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

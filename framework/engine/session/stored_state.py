@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
 from panekeeper.framework.engine.session.required_settings import session_settings
-from panekeeper.state.spark_logs.offsets import state_format
+from panekeeper.state.spark_logs import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
 from panekeeper.framework.engine.sources.streams import is_there, options_of, path_of_files, qualified, sources_of
+from panekeeper.state.checkpoint.control_files import control_source
 from panekeeper.state.checkpoint.folder import plain_url
-from panekeeper.state.checkpoint.run_record import Input, is_new, read_inputs
-from panekeeper.state.control_log import control_source
-from panekeeper.state.spark_logs.source_logs import found_files
+from panekeeper.state.checkpoint.job_record import Input, is_new, read_inputs
+from panekeeper.state.spark_logs import found_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

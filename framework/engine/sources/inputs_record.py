@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import CheckpointInUse
 from panekeeper.framework.engine.sources.topics import TopicIds, require_known, require_same, require_subscribed
-from panekeeper.state.checkpoint.layout import INPUTS_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
-from panekeeper.state.checkpoint.run_record import Input, is_new, last_batches, read_inputs, write_inputs
+from panekeeper.state.checkpoint.folder import INPUTS_FILE, OFFSETS_FOLDER, SOURCES_FOLDER
+from panekeeper.state.checkpoint.job_record import Input, is_new, last_batches, read_inputs, write_inputs
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs.offsets import offset_lines
+from panekeeper.state.spark_logs import offset_lines
 
 if TYPE_CHECKING:
     from panekeeper.state.checkpoint.folder import CheckpointFolder

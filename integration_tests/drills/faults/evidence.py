@@ -11,10 +11,9 @@ from integration_tests.drills.actions import POINTS
 from integration_tests.drills.faults.armed import IN_OTHER_THREADS
 from integration_tests.drills.faults.damage import FaultNotConfirmed
 from panekeeper.state.checkpoint.epochs import current_epoch, epoch_folder
-from panekeeper.state.checkpoint.folder import LocalFolder, batch_numbers
+from panekeeper.state.checkpoint.folder import OFFSETS_FOLDER, LocalFolder, batch_numbers, prepared_file
 from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import OFFSETS_FOLDER, prepared_file
-from panekeeper.state.spark_logs.offsets import NO_OFFSET
+from panekeeper.state.spark_logs import NO_OFFSET
 
 if TYPE_CHECKING:
     from integration_tests.drills.actions import Point

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from integration_tests.drills.faults.barrier import BarrierFault
 from integration_tests.drills.faults.damage import FaultNotConfirmed
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import RUNNING_FILE
-from panekeeper.state.checkpoint.owner import HEARTBEAT_TIMEOUT_US, read_owner
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, LocalFolder
+from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US, read_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

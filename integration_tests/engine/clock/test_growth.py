@@ -10,10 +10,8 @@ import pytest
 
 from panekeeper import Count, JobFailed, Tumbling, agg, windowed
 from panekeeper.framework.engine.clock import control_cleanup
-from panekeeper.state.checkpoint.control_files import write_control_file
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER
-from panekeeper.state.control_log import control_files_read
+from panekeeper.state.checkpoint.control_files import control_files_read, write_control_file
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER, LocalFolder
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -14,7 +14,7 @@ from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.savepoint.create import savepoint
-from panekeeper.state.checkpoint.layout import JOB_FILE, prepared_file
+from panekeeper.state.checkpoint.folder import JOB_FILE, prepared_file
 from panekeeper.state.key_groups import group_ids
 
 if TYPE_CHECKING:

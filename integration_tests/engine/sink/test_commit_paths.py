@@ -22,8 +22,8 @@ from panekeeper.framework.engine.session.required_settings import session_settin
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 from panekeeper.recovery.upkeep.compaction import compact
+from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import JOB_FILE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

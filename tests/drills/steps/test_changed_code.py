@@ -16,8 +16,8 @@ from integration_tests.drills.process.operator_file import load_operator, write_
 from integration_tests.drills.scenario import Scenario
 from integration_tests.drills.scenario_input import FILES
 from integration_tests.drills.scenario_run import ScenarioRun
+from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import JobRecord, write_record
-from panekeeper.state.checkpoint.layout import prepared_file
 from tests.drills.test_scenario_run import TWO, FakeLauncher, Lines, drill_setup
 
 

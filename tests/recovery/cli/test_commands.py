@@ -14,7 +14,7 @@ from panekeeper.recovery.errors import ArchiveDenied, ArchiveError
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.layout import JOB_FILE
+from panekeeper.state.checkpoint.folder import JOB_FILE
 
 if TYPE_CHECKING:
     from tests.recovery.conftest import FakeCheckpoint

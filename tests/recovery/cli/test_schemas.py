@@ -19,7 +19,7 @@ from panekeeper.recovery.cli.schema import schema_of
 from panekeeper.recovery.drill.drills import Result
 from panekeeper.recovery.jobs.remote import drain
 from panekeeper.recovery.upgrade.rescale import Rescaled
-from panekeeper.state.checkpoint.layout import JOB_FILE
+from panekeeper.state.checkpoint.folder import JOB_FILE
 from tests.recovery.conftest import FakeCheckpoint
 
 ON_SPARK = {"plan", "rescale", "doctor"}

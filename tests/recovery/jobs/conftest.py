@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder
-from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.folder import JOB_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.layout import JOB_FILE
 
 RECORD = JobRecord(name="readings", id="7f", declaration={}, group_ids=(3,), versions={})
 

@@ -12,8 +12,7 @@ import pytest
 
 from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.status import status
-from panekeeper.state.checkpoint.claims import newest_claim
-from panekeeper.state.checkpoint.layout import (
+from panekeeper.state.checkpoint.folder import (
     JOB_FILE,
     RUNNING_FILE,
     RUNS_FILE,
@@ -21,8 +20,8 @@ from panekeeper.state.checkpoint.layout import (
     STOPPED_FILE,
     claim_file,
 )
-from panekeeper.state.checkpoint.owner import previous_run, read_owner
-from panekeeper.state.checkpoint.run_record import begin_run
+from panekeeper.state.checkpoint.job_record import begin_run
+from panekeeper.state.checkpoint.lease import newest_claim, previous_run, read_owner
 from panekeeper.state.errors import CheckpointError, CorruptState, PanekeeperError
 from tests.recovery.conftest import FakeCheckpoint
 

@@ -21,7 +21,7 @@ from panekeeper.recovery.jobs.health import Limits, with_health
 from panekeeper.recovery.jobs.job_status import JobStatus
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:

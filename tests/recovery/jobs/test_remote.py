@@ -22,9 +22,8 @@ from panekeeper.recovery.jobs.remote import drain
 from panekeeper.recovery.jobs.status import status
 from panekeeper.state.checkpoint.control_files import ControlCommand, write_control_file
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import JOB_FILE, RUNNING_FILE, STOPPED_FILE
-from panekeeper.state.checkpoint.owner import read_owner
+from panekeeper.state.checkpoint.folder import JOB_FILE, RUNNING_FILE, STOPPED_FILE, LocalFolder
+from panekeeper.state.checkpoint.lease import read_owner
 from panekeeper.state.errors import CorruptState
 from tests.recovery.jobs.conftest import log_file, whole
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from panekeeper.recovery.jobs.status import status
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE, LocalFolder
 from tests.recovery.jobs.conftest import log_file, whole
 
 

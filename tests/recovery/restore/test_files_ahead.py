@@ -11,7 +11,7 @@ from panekeeper.recovery.errors import DamagedSavepoint
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.checkpoint_reader import files_ahead
 from panekeeper.recovery.savepoint.create import Savepoint
-from panekeeper.state.checkpoint.layout import claim_file, control_file
+from panekeeper.state.checkpoint.folder import claim_file, control_file
 from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_foreign_savepoint import COPIES, add_file

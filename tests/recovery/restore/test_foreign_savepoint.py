@@ -23,8 +23,8 @@ from panekeeper.recovery.savepoint.create import Savepoint
 from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE, manifest_file
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.state.checkpoint.folder import JOB_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH
-from panekeeper.state.checkpoint.layout import JOB_FILE, TABLES_FILE
 from panekeeper.state.errors import CorruptState
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from panekeeper.recovery.restore.restore import restore
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
 from panekeeper.state.checkpoint.job_record import read_record, write_flushed
-from panekeeper.state.checkpoint.layout import COMMITS_FOLDER
 from panekeeper.state.prepared import read_prepared
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 

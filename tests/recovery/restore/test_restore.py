@@ -16,8 +16,8 @@ from panekeeper.recovery.restore.prune import prune_epochs
 from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.state.checkpoint.epochs import Pointer, current_epoch, is_begun, read_begin, read_pointer, switch
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, claim_file
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, claim_file
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:

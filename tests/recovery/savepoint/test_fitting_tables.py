@@ -11,12 +11,12 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.state.checkpoint.job_record import OWNER
-from panekeeper.state.checkpoint.layout import (
+from panekeeper.state.checkpoint.folder import (
     INPUTS_FILE,
     TABLES_FILE,
     prepared_file,
 )
+from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.prepared import PreparedBatch
 from tests.recovery.upkeep.conftest import SCHEMA, JobWithTable
 

@@ -8,9 +8,9 @@ import pytest
 
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
-from panekeeper.state.checkpoint.layout import prepared_file
+from panekeeper.state.checkpoint.folder import prepared_file
+from panekeeper.state.history import BEFORE, HISTORY
 from panekeeper.state.prepared import PreparedBatch
-from panekeeper.state.upgrade.history import BEFORE, HISTORY
 from tests.recovery.conftest import FakeCheckpoint
 
 DECLARED = {"window.kind": "timeInterval"}

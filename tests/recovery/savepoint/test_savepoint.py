@@ -14,7 +14,7 @@ from panekeeper.recovery.savepoint.create import _copy_with_retry
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.state.checkpoint.epochs import BEGIN_FILE, Begin, write_begin
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE, RUNNING_FILE, prepared_file
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE, RUNNING_FILE, prepared_file
 from panekeeper.state.own_paths import with_new_path
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive

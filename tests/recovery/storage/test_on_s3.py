@@ -24,8 +24,8 @@ from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import verify
 from panekeeper.recovery.storage.locations import checkpoint_at, open_archive
 from panekeeper.state.checkpoint.epochs import is_begun
+from panekeeper.state.checkpoint.folder import JOB_FILE, RUNNING_FILE, claim_file
 from panekeeper.state.checkpoint.job_record import read_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, RUNNING_FILE, claim_file
 from panekeeper.state.own_paths import with_new_path
 from tests.recovery.conftest import SECRET, FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive

@@ -16,10 +16,10 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_log import SavedTable
 from panekeeper.recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
-from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE
 from panekeeper.state.checkpoint.job_record import installed_versions
-from panekeeper.state.checkpoint.layout import FLUSHED_FILE
 from panekeeper.state.codec import STATE_VERSION
+from panekeeper.state.compatibility import Compatibility, as_recorded
 
 WINDOW = Tumbling(Time(30)).declaration()
 DECLARED: dict[str, Any] = {

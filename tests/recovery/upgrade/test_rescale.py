@@ -18,10 +18,9 @@ from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import manifest_file
 from panekeeper.recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
-from panekeeper.state.checkpoint.job_record import read_record, write_record
-from panekeeper.state.checkpoint.layout import JOB_FILE, prepared_file
-from panekeeper.state.checkpoint.run_record import last_batches
-from panekeeper.state.upgrade.history import BEFORE, in_force
+from panekeeper.state.checkpoint.folder import JOB_FILE, prepared_file
+from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
+from panekeeper.state.history import BEFORE, in_force
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

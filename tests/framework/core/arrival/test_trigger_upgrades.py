@@ -14,7 +14,7 @@ from panekeeper import Count, Delta, Sliding, Time, agg
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows, Step, Tick
-from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.store import MemoryStore
 
 COLUMNS = pa.schema({"n": pa.int64()})

@@ -18,9 +18,9 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.windows import ArrivalWindow, Window
-from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.history import History, upgraded
 from panekeeper.state.store import MemoryStore
-from panekeeper.state.upgrade.history import History, upgraded
 from tests.framework.core.declared_aggregates import CONTENT
 from tests.model.aggregates import NAIVE
 

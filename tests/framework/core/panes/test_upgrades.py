@@ -16,10 +16,10 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.core.steps import PartialRows, Rows, Step, Watermark
 from panekeeper.framework.testing.vector import parse
-from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.history import History, declared_part, in_force, upgraded
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import MemoryStore
-from panekeeper.state.upgrade.history import History, declared_part, in_force, upgraded
 from tests.framework.core.aggregate_rows import COLUMNS, VALUES, comparable, merged, spec, step, text_keys, us_of
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.interval_cases import vectors

@@ -10,10 +10,8 @@ import pytest
 
 from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.state.checkpoint.control_files import write_control_file
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
-from panekeeper.state.control_log import control_files_read, newest_control_file_read
+from panekeeper.state.checkpoint.control_files import control_files_read, newest_control_file_read, write_control_file
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER, LocalFolder, control_file
 
 TICKS = 200_000
 TICKS_A_BATCH = 1000

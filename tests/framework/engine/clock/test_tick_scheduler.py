@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import CONTROL_FOLDER, control_file
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER, LocalFolder, control_file
 
 START_US = 1_700_000_000_000_000
 SECOND_US = 1_000_000

@@ -8,9 +8,8 @@ from typing import Any, Self
 
 from panekeeper.framework.engine.job.claim import Watch
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.folder import JsonFiles
-from panekeeper.state.checkpoint.layout import RUNNING_FILE
-from panekeeper.state.checkpoint.owner import LeaseOwner
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, JsonFiles
+from panekeeper.state.checkpoint.lease import LeaseOwner
 
 SECOND = 1_000_000
 

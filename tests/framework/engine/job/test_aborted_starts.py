@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from panekeeper.state.checkpoint.owner import PreviousRun
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, STOPPED_FILE, LocalFolder
+from panekeeper.state.checkpoint.lease import PreviousRun
 
 
 class Runs:

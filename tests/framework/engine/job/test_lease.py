@@ -12,9 +12,8 @@ import pytest
 
 from panekeeper import CheckpointError, CheckpointInUse
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
-from panekeeper.state.checkpoint.owner import PreviousRun, read_owner
-from panekeeper.state.checkpoint.process import is_alive, started_at
+from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
+from panekeeper.state.checkpoint.lease import PreviousRun, is_alive, read_owner, started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by, watching
 
 

@@ -14,9 +14,8 @@ import pytest
 
 from panekeeper import CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import STOPPED_FILE
-from panekeeper.state.checkpoint.owner import read_owner
+from panekeeper.state.checkpoint.folder import STOPPED_FILE, LocalFolder
+from panekeeper.state.checkpoint.lease import read_owner
 
 ROOT = Path(__file__).resolve().parents[4]
 

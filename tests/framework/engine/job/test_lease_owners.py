@@ -11,8 +11,8 @@ from panekeeper import CheckpointInUse
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.lease import holding, require_stopped
-from panekeeper.state.checkpoint.layout import RUNNING_FILE, claim_file
-from panekeeper.state.checkpoint.process import started_at
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, claim_file
+from panekeeper.state.checkpoint.lease import started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by
 
 

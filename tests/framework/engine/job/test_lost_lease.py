@@ -11,10 +11,8 @@ import pytest
 
 from panekeeper import CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.state.checkpoint.claims import make_claim
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
-from panekeeper.state.checkpoint.owner import LeaseOwner, read_owner
+from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, LocalFolder, claim_file
+from panekeeper.state.checkpoint.lease import LeaseOwner, make_claim, read_owner
 from tests.framework.engine.job.lease_fakes import watching
 
 

@@ -13,7 +13,7 @@ from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.engine.sink.batch_output import BatchOutput
 from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.owner import read_report
+from panekeeper.state.checkpoint.lease import read_report
 
 
 class Clock:

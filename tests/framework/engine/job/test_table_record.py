@@ -15,8 +15,7 @@ from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch, require_same_roles
 from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.run_record import last_batches
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
 
 RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=0, versions={})

@@ -17,12 +17,12 @@ from panekeeper.framework.engine.job.upgrade import (
     without_columns_of_no_table,
     write_first_record,
 )
-from panekeeper.state.checkpoint.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
 from panekeeper.state.codec import STATE_VERSION
+from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.errors import CorruptState, StateVersionError
-from panekeeper.state.upgrade.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
+from panekeeper.state.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
 
 
 def declared(age: int = 60, **aggregates: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from panekeeper.framework.engine.job.status import JobState, Status
 from panekeeper.framework.engine.sink.batch_output import BatchOutput
 from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
+from panekeeper.state.checkpoint.job_record import LastSavepoint
 
 
 class Seconds:

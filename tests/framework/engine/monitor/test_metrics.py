@@ -23,7 +23,7 @@ from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.engine.monitor.endpoint import serve_metrics
 from panekeeper.framework.engine.monitor.instruments import publish_metrics
 from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.last_savepoint import LastSavepoint
+from panekeeper.state.checkpoint.job_record import LastSavepoint
 from tests.framework.engine.monitor.running_job import RunningJob
 from tests.project.sources import ROOT
 

@@ -11,9 +11,8 @@ import pytest
 from panekeeper.framework.declarations.errors import CheckpointInUse, CorruptState, IncompatibleCheckpoint
 from panekeeper.framework.engine.sources.inputs import require_same_inputs
 from panekeeper.framework.engine.sources.inputs_record import InputsRecord
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import INPUTS_FILE
-from panekeeper.state.checkpoint.run_record import Input, read_inputs, write_inputs
+from panekeeper.state.checkpoint.folder import INPUTS_FILE, LocalFolder
+from panekeeper.state.checkpoint.job_record import Input, read_inputs, write_inputs
 
 
 class Checkpoint(LocalFolder):

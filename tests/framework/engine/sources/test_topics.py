@@ -14,7 +14,7 @@ from panekeeper.framework.declarations.errors import JobFailed
 from panekeeper.framework.engine.sources.inputs_record import InputsRecord
 from panekeeper.framework.engine.sources.topics import TopicIds
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.run_record import Input, read_inputs
+from panekeeper.state.checkpoint.job_record import Input, read_inputs
 
 
 class Cluster:

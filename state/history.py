@@ -165,7 +165,7 @@ def upgraded(
 
     Args:
         recorded: the declaration in the checkpoint.
-        new: the declared one; every change to it from the one in force keeps the state (`rules.py`).
+        new: the declared one; every change to it from the one in force keeps the state (`compatibility.py`).
         committed: the last committed batch; None before the first.
         watermark_us: its watermark, us since the epoch; None before the first.
         last_pane: the last pane of which a row is stored; None if there is none.

@@ -1,21 +1,83 @@
-"""The owner of a checkpoint's lease, and how the last one ended: `panekeeper/running.json` and `stopped.json`.
+"""Who holds the lease of a checkpoint, and how the last job ended.
 
-Read by the next job that starts there, and by commands from another process.
+`panekeeper/running.json` and `stopped.json` are read by the next job that starts there, and by commands from another
+process. A claim is a numbered file, and the newest says who has the lease. It is created exclusively and not written
+again: of two starts at the same time one gets the next number, and a process that was paused finds its claim removed,
+and can overwrite nothing by which the next owner holds the lease.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from panekeeper.state.checkpoint.clock import LAST_US, format_time
-from panekeeper.state.checkpoint.folder import CheckpointFolder
-from panekeeper.state.checkpoint.layout import RUNNING_FILE, STOPPED_FILE
-from panekeeper.state.checkpoint.process import PROCESS_ID, boot_id, is_alive, pid_namespace, started_at
+from panekeeper.state.checkpoint.folder import (
+    CLAIMS_FOLDER,
+    RUNNING_FILE,
+    STOPPED_FILE,
+    CheckpointFolder,
+    claim_file,
+    control_file_number,
+)
 from panekeeper.state.errors import CheckpointError
+
+PROCESS_ID = uuid.uuid4().hex
+"""Random, of this process: hosts and containers may have the same name, and their processes the same number."""
+
+
+def boot_id() -> str | None:
+    """Return what Linux calls this boot of the machine; None where the system has no name for it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+def started_at(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the host did; None where the system does not report it."""
+    fields = _stat(pid)
+    return int(fields[19]) if fields else None
+
+
+def pid_namespace() -> str | None:
+    """Return the PID namespace of this process, as Linux names it; None where the system has none.
+
+    Containers on one host, or of one pod, may share the host's name and not see each other's processes.
+    """
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:
+        return None
+
+
+def is_alive(pid: int, started: int | None) -> bool:
+    """Return whether process `pid` of this host runs, and is the one that started at `started` (None: any)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # another user's, but there
+    fields = _stat(pid)
+    if not fields:
+        return True
+    ended = fields[0] in "ZX"  # a zombie has ended; only its exit status remains
+    return not ended and (started is None or int(fields[19]) == started)
+
+
+def _stat(pid: int) -> list[str]:
+    """Return the fields of Linux's process status from the third on, after the name, which may hold anything."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return []
+
 
 HEARTBEAT_TIMEOUT_US = 60_000_000
 """A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
@@ -43,7 +105,7 @@ class LeaseOwner:
         space: the PID namespace of its process (`process.pid_namespace`); None where the system has none.
         boot: the boot of that host (`process.boot_id`); None where the system does not report it.
         process: random, of its process (`process.PROCESS_ID`); None if an older version wrote this.
-        claim: number of the claim by which it holds the lease (`claims.py`); 0 if an older version wrote this.
+        claim: number of the claim by which it holds the lease ; 0 if an older version wrote this.
         what: "job", or what else holds the lease, as a message names it.
         has_run: whether a batch of this start is committed; until then the run before it is still the last one.
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
@@ -267,3 +329,73 @@ def _last(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[Mapping
     if crashed is not None and end.get("token") != crashed.token:
         return asdict(crashed), {}
     return end, end
+
+
+def newest_claim(folder: CheckpointFolder) -> LeaseOwner | None:
+    """Return who made the newest claim, None if there is none, or if its file cannot be read."""
+    number = newest_claim_number(folder)
+    try:
+        return read_owner(folder, claim_file(number)) if number else None
+    except CheckpointError:
+        return None  # cut short as it was written: that start did not get further
+
+
+def make_claim(folder: CheckpointFolder, owner: LeaseOwner, after: int) -> LeaseOwner:
+    """Claim the lease, and return the owner with the number of its claim.
+
+    Args:
+        folder: the checkpoint.
+        owner: the new one.
+        after: the newest claim before the lease was found to be free. A start that has claimed it since is faster.
+
+    Raises:
+        FileExistsError: another start has made the same claim meanwhile, or a newer one.
+    """
+    owner = replace(owner, claim=after + 1)
+    try:
+        folder.write_json(claim_file(owner.claim), asdict(owner))
+    except FileExistsError:
+        if not has_claim(folder, owner):  # else a store has repeated a request whose response was lost
+            raise
+    if newest_claim_number(folder) != owner.claim:  # the number was free again: two others have come and gone meanwhile
+        drop_claim(folder, owner)
+        raise FileExistsError(claim_file(owner.claim))
+    return owner
+
+
+def has_claim(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
+    """Return whether an owner still holds the lease."""
+    value = folder.read_json(claim_file(owner.claim))
+    return isinstance(value, dict) and value.get("token") == owner.token
+
+
+def drop_claim(folder: CheckpointFolder, owner: LeaseOwner) -> None:
+    """Remove the claim of an owner that gives up its lease."""
+    if has_claim(folder, owner):
+        folder.remove(claim_file(owner.claim))
+
+
+def remove_older_claims(folder: CheckpointFolder, owner: LeaseOwner) -> None:
+    """Remove the claims before that of the new owner: from here on, no earlier owner has the lease any more."""
+    for number in _numbers(folder):
+        if number < owner.claim:
+            folder.remove(claim_file(number))
+
+
+def is_exclusive(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
+    """Return whether the store refuses to create the claim of an owner a second time, as claims need."""
+    try:
+        folder.write_json(claim_file(owner.claim), asdict(owner))
+    except FileExistsError:
+        return True
+    return False
+
+
+def newest_claim_number(folder: CheckpointFolder) -> int:
+    """Return the number of the newest claim, 0 if there is none."""
+    return max(_numbers(folder), default=0)
+
+
+def _numbers(folder: CheckpointFolder) -> list[int]:
+    found = map(control_file_number, folder.names(CLAIMS_FOLDER))
+    return [number for number in found if number is not None]

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from panekeeper.state.checkpoint.control_files import ControlKind, remove_processed, write_control_file
-from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.layout import control_file
-from panekeeper.state.control_log import (
+from panekeeper.state.checkpoint.control_files import (
+    ControlKind,
     control_files_read,
     control_folder_read,
     newest_control_file_read,
     prune_control_log,
+    remove_processed,
     remove_unread_flushes,
+    write_control_file,
 )
+from panekeeper.state.checkpoint.folder import LocalFolder, control_file
 from panekeeper.state.errors import CheckpointError, CorruptState
 
 

@@ -1,7 +1,9 @@
 """Whether a job with a changed declaration can continue from the stored state: the only place that decides.
 
 A start is refused by these rules (`framework/engine/job/startup_checks.py`), and `panekeeper plan` reports them before
-anything is started (`recovery/upgrade/check.py`). Pure: two declarations in, one change for each part of them out.
+anything is started (`recovery/upgrade/check.py`). What has no rule here needs a flush; a change that has one may be
+undone by the same rules (docs/semantics.md section 13). Pure: two recorded declarations in, flattened to dotted names,
+one change for each part of them out.
 """
 
 from __future__ import annotations
@@ -12,9 +14,165 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from panekeeper.state.checkpoint.fingerprint import Difference, compare, fingerprint
-from panekeeper.state.upgrade.history import aggregates_of, declared_part
-from panekeeper.state.upgrade.rules import reason_kept
+from panekeeper.state.history import History, aggregates_of, column_type, declared_part
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """One field that is not what the checkpoint was written with. `None` means the field is absent on that side."""
+
+    field: str
+    old: Any
+    new: Any
+
+    def __str__(self) -> str:
+        return f"{self.field}: {_show(self.old)} in the checkpoint, {_show(self.new)} now"
+
+
+def fingerprint(declaration: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten a nested declaration into JSON-able dotted fields.
+
+    >>> fingerprint({"window": {"kind": "timeInterval", "size": 5}, "keys": ["a"]})
+    {'window.kind': 'timeInterval', 'window.size': 5, 'keys': ['a']}
+    """
+    flat: dict[str, Any] = {}
+    for name, value in declaration.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{inner}": v for inner, v in fingerprint(value).items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
+    """List the fields in which two fingerprints differ, in the order of the new one.
+
+    >>> [str(d) for d in compare({"a": 1, "b": 2}, {"a": 1, "b": 3})]
+    ['b: 2 in the checkpoint, 3 now']
+    """
+    names = list(new) + [name for name in old if name not in new]
+    found = [Difference(field=name, old=old.get(name), new=new.get(name)) for name in names]
+    return [one for one in found if one.old != one.new and repr(one.old) != repr(one.new)]  # NaN is not equal to itself
+
+
+def _show(value: Any) -> str:
+    return "absent" if value is None else repr(value)
+
+
+Declaration = Mapping[str, Any]
+"""A declaration as a checkpoint records it: dotted field -> value."""
+
+
+class StoredForm(Enum):
+    """What a window keeps of its rows between batches."""
+
+    SLICES = "partial results by slices of event time"
+    PARTIAL = "one partial result a partition"
+    ROWS = "the rows themselves"
+
+
+_TRIGGER_SIZES = {"window.trigger.size", "window.trigger.size_us"}
+_TRIGGERS = {
+    "count": "a window fires with each row whose number since its last firing is a multiple of the new count",
+    "time": "a window fires when it was due, and then at the new period",
+    "delta": "the value of the last firing stays what new rows are compared with, by the new size",
+}
+"""Policy of a trigger -> from when another size of it holds."""
+
+
+def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declaration) -> str | None:
+    """Return from when a changed part of a declaration holds, if the state is kept; None if it is not.
+
+    Args:
+        item: the part: `window`, `aggregate total`, `output total`, `column value`, ...
+        fields: its fields that differ.
+        old: the recorded declaration.
+        new: the declared one.
+    """
+    if any(name.startswith("port_") for name in (*old, *new)) or old.get("window.kind") != new.get("window.kind"):
+        return None
+    kind, _, name = item.partition(" ")
+    if kind == "window":
+        return _window(fields, new)
+    if stored_form(old) is not stored_form(new):
+        return None
+    if kind == "column":
+        return _column(name, old, new) if aggregates_of(old) else _column_of_operator(name, old, new)
+    if kind in ("aggregate", "output") and aggregates_of(old):
+        return _aggregate(name, old, new)
+    return None
+
+
+def stored_form(declaration: Declaration) -> StoredForm:
+    """Return what the window of a recorded declaration keeps of its rows.
+
+    >>> stored_form({"window.kind": "sliding", "aggregate.n.kind": "count", "output.n": "int64"})
+    <StoredForm.ROWS: 'the rows themselves'>
+    """
+    names = aggregates_of(declaration)
+    forms = {"timeInterval": StoredForm.SLICES, "tumbling": StoredForm.PARTIAL}
+    if not names or any(_needs_rows(declaration, name) for name in names):
+        return StoredForm.ROWS
+    return forms.get(declaration["window.kind"], StoredForm.ROWS)
+
+
+def _needs_rows(declaration: Declaration, name: str) -> bool:
+    kind = declaration.get(f"aggregate.{name}.kind")
+    return kind == "collect" or (kind == "user" and declaration.get(f"aggregate.{name}.state") is None)
+
+
+def _window(fields: frozenset[str], new: Declaration) -> str | None:
+    if fields == {"window.discard_age_us"}:
+        return (
+            "the new discard age holds from the next watermark on, for panes that are still open; those that are "
+            "closed stay closed"
+        )
+    if fields <= _TRIGGER_SIZES:
+        return _TRIGGERS.get(str(new.get("window.trigger.policy")))
+    return None
+
+
+def _aggregate(name: str, old: Declaration, new: Declaration) -> str | None:
+    before, now = name in aggregates_of(old), name in aggregates_of(new)
+    if before and not now:
+        return _removed(old[f"output.{name}"])
+    if now and not before:
+        return _added(name, old, new)
+    return None
+
+
+def _removed(kind: str) -> str | None:
+    if column_type(kind) is None:
+        return None
+    return "its column stays in the log and in the view, and is null from the next batch on"
+
+
+def _added(name: str, old: Declaration, new: Declaration) -> str | None:
+    if History.of(old).retired.get(name, new[f"output.{name}"]) != new[f"output.{name}"]:
+        return None  # the tables have a column of this name and another type
+    form = stored_form(old)
+    if form is StoredForm.SLICES:
+        return "it begins with the first pane that has no rows yet; panes that have rows give null for it"
+    columns = new[f"aggregate.{name}.columns"]
+    if form is StoredForm.ROWS and all(f"column.{one}" in old for one in columns):
+        return "it is computed from the stored rows, from the next firing on"
+    return None
+
+
+def _column(name: str, old: Declaration, new: Declaration) -> str | None:
+    field = f"column.{name}"
+    if field in old and field in new:
+        return None
+    if stored_form(old) is not StoredForm.ROWS:
+        return "the window stores no rows"
+    return None if field in new else "stored rows keep it until they leave, and nothing reads it"
+
+
+def _column_of_operator(name: str, old: Declaration, new: Declaration) -> str | None:
+    field = f"column.{name}"
+    if field not in old:
+        return "rows that are stored are null in it"
+    return None if field in new else "rows that are stored have it no more"
 
 
 class Compatibility(Enum):
