@@ -23,7 +23,7 @@ from benchmarks.measure import BenchmarkRun, Mismatch, run_comparison
 from benchmarks.report import Result
 from benchmarks.workloads import Workload, WorkloadEntry, workloads
 from panekeeper import session
-from panekeeper.framework.engine.session.file_manager import MANAGER_SETTING, ON_DISK
+from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, ON_DISK
 
 WRONG = 1
 RESULTS = Path(__file__).parent / "results.json"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from panekeeper.framework.engine.session.java.jars import delta_jars
+from panekeeper.framework.engine.session.java_libraries import DELTA, cached_jars
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ("state.py", "framework/__init__.py", "recovery.py")
@@ -131,7 +131,7 @@ def _command(way: str, python: Path, job: Path) -> list[str]:
     if way == "script":
         return [str(python), str(job)]
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    return [str(submit), "--master", "local[1]", "--jars", ",".join(map(str, delta_jars())), str(job)]
+    return [str(submit), "--master", "local[1]", "--jars", ",".join(map(str, cached_jars(DELTA))), str(job)]
 
 
 def _run(command: list[str], python: Path, launch: Path) -> dict[str, dict[str, str | None]]:

@@ -15,7 +15,7 @@ from panekeeper.framework.builder.places import qualified_path
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.environment import class_is_loadable
-from panekeeper.framework.engine.session.required_settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
+from panekeeper.framework.engine.session.settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import local_path

@@ -19,17 +19,17 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from panekeeper.framework.engine.session.environment import java_executable
-from panekeeper.framework.engine.session.java.jars import JavaLibraries, cached_jars
+from panekeeper.framework.engine.session.java_libraries import JavaLibraries, cached_jars
 
 KeyAndValue = tuple[str, str | None]
 """Those of a message; the topic's partition is that of the key."""
 
 # What a broker of one process does not start is left out: a third of the size.
 _BROKER = JavaLibraries(
-    what="the Java libraries of a Kafka broker",
+    what="a Kafka broker",
     folder="kafka-broker-4.1.0",
     main="kafka_2.13",
-    coordinates=("org.apache.kafka:kafka_2.13:4.1.0",),
+    packages=("org.apache.kafka:kafka_2.13:4.1.0",),
     left_out=(
         "commons-beanutils:*",
         "commons-collections:*",

@@ -105,7 +105,7 @@ class Computation:
         from panekeeper.framework.engine.job.startup_checks import open_with_history
         from panekeeper.framework.engine.job.upgrade import record_upgrade
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-        from panekeeper.framework.engine.session.required_settings import require_state_settings
+        from panekeeper.framework.engine.session.settings import require_state_settings
 
         files = CheckpointFiles(self._pipeline.intake.df.sparkSession, qualified_path(checkpoint))
         if files.exists(POINTER_FILE):

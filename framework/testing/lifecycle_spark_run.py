@@ -68,7 +68,7 @@ def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: P
     from pyspark.sql import functions as F  # noqa: N812
 
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.framework.engine.session.required_settings import query_settings
+    from panekeeper.framework.engine.session.settings import query_settings
 
     rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
     calls_stream = (

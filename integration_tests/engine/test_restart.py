@@ -18,7 +18,7 @@ from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, IncompatibleCheckpoint, JobFailed
 from panekeeper.framework.engine.job import query
-from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 from panekeeper.recovery.savepoint.state_reader import digests
 
 if TYPE_CHECKING:

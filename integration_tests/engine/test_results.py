@@ -11,7 +11,7 @@ import pytest
 from integration_tests.selection import first_before_release
 from panekeeper import SetupError, Time, TimeInterval, Tumbling, agg, windowed
 from panekeeper.framework.engine.flow import processor
-from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.errors import CorruptState, PanekeeperError
+from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
 from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
 
-from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
 from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.recovery.errors import SavepointError, TableVersionLost

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from panekeeper.framework.engine.sink.spark_commits import repeat_while_others_commit
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from panekeeper.framework.engine.session.required_settings import DELTA_SETTINGS, STATE_PROVIDER, STATE_SETTINGS
+from panekeeper.framework.engine.session.settings import DELTA_SETTINGS, STATE_PROVIDER, STATE_SETTINGS
 from panekeeper.recovery.doctor import PACKAGES, Machine, check_machines, check_settings, driver
 
 DRIVER = Machine(

@@ -58,7 +58,7 @@ def test_only_the_command_line_writes_to_the_terminal() -> None:
         "recovery/drill/",
         "recovery/upgrade/job_file.py",
         "program_end.py",
-        "python_worker.py",
+        "python_workers.py",
         "spark_shutdown.py",
     )
     found = {

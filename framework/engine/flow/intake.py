@@ -58,7 +58,7 @@ class Intake:
     reject: Mapping[str, str]
     on_error: OnError
     key_groups: int | None
-    """None: as many as the checkpoint has, or gets at its first start (`cluster_size.py`)."""
+    """None: as many as the checkpoint has, or gets at its first start (`settings.py`)."""
     numeric_columns: tuple[str, ...] = ()
     """Columns that a policy subtracts: null and NaN are rejected."""
     punctuation: str | None = None

@@ -31,7 +31,7 @@ from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.engine.flow import stream_clock
 from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
 from panekeeper.framework.engine.flow.input_rows import bad_input, gather, rejected_rows
-from panekeeper.framework.engine.session.python_worker import freeze_gc
+from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.codec import with_columns
 
 PREFIX = "_pk_"

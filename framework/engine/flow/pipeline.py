@@ -25,8 +25,7 @@ from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.ordering import PortOrdering
 from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
 from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
-from panekeeper.framework.engine.session.deferred_processor import DeferredProcessor
-from panekeeper.framework.engine.session.python_worker import freeze_gc
+from panekeeper.framework.engine.session.python_workers import DeferredProcessor, freeze_gc
 from panekeeper.state.checkpoint.job_record import RunRecord, begin_run
 from panekeeper.state.codec import nullable_inside, with_columns
 

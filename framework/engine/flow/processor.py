@@ -29,7 +29,7 @@ from panekeeper.framework.engine.flow.batch_checkpoint import batch_checkpoint
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import from_segment, to_segment
-from panekeeper.framework.engine.session.python_worker import freeze_gc
+from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from panekeeper.state.checkpoint.job_record import RunRecord
 from panekeeper.state.spark_store import SparkStore

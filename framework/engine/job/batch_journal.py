@@ -51,7 +51,7 @@ from panekeeper.framework.declarations.errors import (
 from panekeeper.framework.engine.job.spark_commit import spark_commit
 from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
 from panekeeper.framework.engine.session.columns import arrow_schema
-from panekeeper.framework.engine.session.required_settings import session_of_its_own
+from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.framework.engine.sink.batch_output import (
     RESULTS,

@@ -10,7 +10,7 @@ from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
 from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
 from panekeeper.framework.engine.job.query import trigger_options
-from panekeeper.framework.engine.session.required_settings import start_with_settings
+from panekeeper.framework.engine.session.settings import start_with_settings
 from panekeeper.framework.engine.sink import downtime
 from panekeeper.framework.engine.sources.inputs import inputs_of
 from panekeeper.framework.engine.sources.inputs_record import InputsRecord

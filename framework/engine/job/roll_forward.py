@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.session.required_settings import session_of_its_own
+from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own

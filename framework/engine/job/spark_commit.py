@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

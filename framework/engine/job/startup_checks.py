@@ -23,15 +23,16 @@ from panekeeper.framework.engine.job.lost_files import (
 )
 from panekeeper.framework.engine.job.upgrade import first_record, upgraded_record, with_history, write_first_record
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.engine.session.cluster_size import task_numbers
 from panekeeper.framework.engine.session.environment import check_environment, class_is_loadable, require_names
-from panekeeper.framework.engine.session.required_settings import (
+from panekeeper.framework.engine.session.java_libraries import S3, require_libraries
+from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.session.settings import (
     DELTA_EXTENSION,
     DELTA_SETTINGS,
     require_recorded_settings,
     settings_to_record,
+    task_numbers,
 )
-from panekeeper.framework.engine.session.s3_settings import is_s3, require_s3
 from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs
 from panekeeper.state.checkpoint.folder import JOB_FILE, METADATA_FILE, OFFSETS_FOLDER, TABLES_FILE, damaged, local_path
 from panekeeper.state.checkpoint.job_record import JobRecord, is_flushed, is_new, read_record, require_logs_agree
@@ -67,7 +68,7 @@ def check_session(spark: SparkSession, places: Collection[str]) -> None:
         )
     require_names(spark, places)
     if any(is_s3(place) for place in places):
-        require_s3(spark)
+        require_libraries(spark, S3)
 
 
 def open_checkpoint(

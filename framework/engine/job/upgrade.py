@@ -24,8 +24,8 @@ from pyspark.sql.types import StructType
 
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, SinkError
 from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.framework.engine.session.stored_state import format_of_state, stored_state
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import secure
 from panekeeper.framework.engine.sink.spark_table import table_metadata

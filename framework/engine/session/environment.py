@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -55,27 +56,6 @@ def check_environment(*, given_delta: bool = False) -> None:
     line = find_problem(installed(), given_delta=given_delta)
     if line is not None:
         raise SetupError(line)
-
-
-def require_classes(spark: SparkSession, problem: str, option: str, *names: str) -> None:
-    """Check that the Java side of a session has some classes.
-
-    Args:
-        spark: the session.
-        problem: what the session lacks without them, as in "cannot read from Kafka".
-        option: the argument of `session()` that provides them.
-        names: of the classes.
-
-    Raises:
-        SetupError: one is missing.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side can check its classes
-    for name in names:
-        if not class_is_loadable(jvm, name):
-            raise SetupError(
-                f"this Spark session {problem}: take it from panekeeper.session({option}=True), and stop the one that "
-                f"runs in this process first (its Java side has no {name})"
-            )
 
 
 def require_names(spark: SparkSession, places: Iterable[str]) -> None:
@@ -128,14 +108,10 @@ def class_is_loadable(jvm: Any, name: str) -> bool:
 
 
 def find_problem(versions: Versions, *, given_delta: bool = False) -> str | None:
-    """The first thing that is wrong with these versions, as the line a user reads; None if all is well.
-
-    Args:
-        versions: what is installed.
-        given_delta: as for `check_environment`.
-    """
+    """Return the first thing that is wrong with these versions, as the line a user reads; None if all is well."""
     if versions.python < PYTHON_MINIMUM:
-        return f"Python {_dotted(versions.python)} is too old: Panekeeper needs Python 3.11 or newer."
+        found = ".".join(map(str, versions.python))
+        return f"Python {found} is too old: Panekeeper needs Python 3.11 or newer."
     if versions.java is None:
         return "Java is missing: install Java 17 or 21 (a JRE is enough), or set JAVA_HOME to one."
     if versions.java not in JAVA_VERSIONS:
@@ -162,8 +138,17 @@ def _package_problem(packages: Mapping[str, str], *, given_delta: bool) -> str |
 
 
 def installed() -> Versions:
-    """Looks at this interpreter, its packages, and the Java that Spark would start."""
-    return Versions(python=sys.version_info[:2], java=_java_found(), packages=_packages_found())
+    """Look at this interpreter, its packages, and the Java that Spark would start."""
+    java, packages = java_executable(), {}
+    ran = None if java is None else subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            packages[name] = metadata.version(name)
+    return Versions(
+        python=sys.version_info[:2],
+        java=None if ran is None else java_major(ran.stderr + ran.stdout),
+        packages=packages,
+    )
 
 
 def java_major(text: str) -> int | None:
@@ -183,25 +168,3 @@ def java_executable() -> str | None:
     """The Java that Spark's own launcher takes: that of JAVA_HOME if it is set and not empty, else that of the PATH."""
     home = os.environ.get("JAVA_HOME")
     return shutil.which(str(Path(home, "bin", "java"))) if home else shutil.which("java")
-
-
-def _java_found() -> int | None:
-    java = java_executable()
-    if java is None:
-        return None
-    ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    return java_major(ran.stderr + ran.stdout)
-
-
-def _packages_found() -> dict[str, str]:
-    found = {}
-    for name in _PACKAGES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def _dotted(version: tuple[int, int]) -> str:
-    return ".".join(map(str, version))

@@ -1,4 +1,4 @@
-"""Topics of Kafka: what a session needs for them, and what errors about them mean for the user."""
+"""Topics of Kafka by Kafka's own client, and what its errors mean for the user."""
 
 from __future__ import annotations
 
@@ -7,23 +7,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import OutputNotWritable
-from panekeeper.framework.engine.session.environment import require_classes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KAFKA_CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 _DATA_LOSS = re.compile(r"KAFKA_DATA_LOSS|Some data may have been lost")
 _REASON = re.compile(r"^Reason: ?(.+?)$", re.MULTILINE)
 _CLIENT_ERROR = re.compile(
     r"org\.apache\.kafka\.(?:\w+\.)*(\w+)(?:Exception|Error): (.+?)(?: SQLSTATE: \w+)?$", re.MULTILINE
 )
 _REFUSED = ("Authorization", "Authentication")
-
-
-def require_kafka(spark: SparkSession) -> None:
-    """Raise `SetupError` unless streams of this session can read topics of Kafka."""
-    require_classes(spark, "cannot read from Kafka", "kafka", KAFKA_CONNECTOR)
 
 
 def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:

@@ -11,17 +11,9 @@ savepoints and checkpoints find the same store. Spark itself takes over the cred
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from panekeeper.framework.engine.session.environment import require_classes
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 FILE_MANAGER = "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
 """Not for other file systems: it needs streams that can be given up."""
-S3_CLASSES = ("org.apache.hadoop.fs.s3a.S3AFileSystem", FILE_MANAGER)
-"""The classes that the Java side of a session needs for checkpoints on S3."""
 EXCLUSIVE_CREATE = "fs.option.create.conditional.overwrite"
 """Option of a new file: S3 refuses it when it is complete, if the name is taken by then."""
 
@@ -57,8 +49,3 @@ def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
     if region is not None:
         settings[f"{_S3A}.endpoint.region"] = region
     return settings
-
-
-def require_s3(spark: SparkSession) -> None:
-    """Raise `SetupError` unless checkpoints of this session may lie on S3."""
-    require_classes(spark, "has no access to S3", "s3", *S3_CLASSES)

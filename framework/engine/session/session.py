@@ -16,20 +16,28 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from panekeeper.framework.declarations.errors import DeclarationError, SetupError
-from panekeeper.framework.engine.session.cluster_size import PARTITIONS
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING, NAMED_BY_ATTEMPT
 from panekeeper.framework.engine.session.environment import check_environment
-from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, NAMED_BY_ATTEMPT
-from panekeeper.framework.engine.session.java.jars import delta_jars, kafka_jars, s3_jars
-from panekeeper.framework.engine.session.java.spark_home import spark_home
-from panekeeper.framework.engine.session.java.submitted import is_submitted, require_given, submitted_settings
-from panekeeper.framework.engine.session.kafka import require_kafka
-from panekeeper.framework.engine.session.required_settings import (
+from panekeeper.framework.engine.session.java_libraries import (
+    DELTA,
+    KAFKA,
+    S3,
+    JavaLibraries,
+    cached_jars,
+    is_submitted,
+    require_given,
+    require_libraries,
+    spark_home,
+    submitted_settings,
+)
+from panekeeper.framework.engine.session.s3_settings import s3_settings
+from panekeeper.framework.engine.session.settings import (
     DELTA_EXTENSION,
     DELTA_SETTINGS,
+    PARTITIONS,
     STATE_SETTINGS,
     WRITE_SETTINGS,
 )
-from panekeeper.framework.engine.session.s3_settings import require_s3, s3_settings
 
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
@@ -75,7 +83,10 @@ def session(
         SetupError: Java, a package or a Java library is missing or wrong, or a session without Delta, or without
             S3 or Kafka where it is wanted, is already running in this process.
     """
-    given = _checked(conf)
+    for name in conf:
+        if not name.startswith("spark."):
+            raise DeclarationError(f"{name} is not a Spark setting: the names of settings begin with `spark.`")
+    given = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
     builder = SparkSession.builder.appName(app_name)
     running = _running()
     if running is None:
@@ -86,10 +97,8 @@ def session(
             "panekeeper.session()."
         )
     else:
-        if s3:
-            require_s3(running)
-        if kafka:
-            require_kafka(running)
+        for libraries in _wanted(s3=bool(s3), kafka=bool(kafka)):
+            require_libraries(running, libraries)
     for name, value in given.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
@@ -103,20 +112,39 @@ def _running() -> SparkSession | None:
         return None
 
 
+def _wanted(*, s3: bool, kafka: bool) -> list[JavaLibraries]:
+    return [*([S3] if s3 else []), *([KAFKA] if kafka else [])]
+
+
 def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, kafka: bool) -> dict[str, str]:
     check_environment(given_delta=is_submitted())
+    wanted, jars = [DELTA, *_wanted(s3=s3, kafka=kafka)], []
     if is_submitted():
         given = submitted_settings() | given
-        require_given(s3=s3, kafka=kafka)
-        jars = []
+        for libraries in wanted:
+            require_given(libraries)
     else:
-        jars = [*delta_jars(), *(s3_jars() if s3 else []), *(kafka_jars() if kafka else [])]
+        jars = [jar for libraries in wanted for jar in cached_jars(libraries)]
     master = given.setdefault("spark.master", f"local[{cores}]")
     local = master.startswith("local")
-    _prepare_processes(local=local, python=given.get("spark.pyspark.python"))
+    # Variables of this process that the Java machine and its Python workers inherit: they have no Spark setting, or one
+    # that only `spark-submit` reads.
+    if local:
+        os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
+        os.environ["SPARK_HOME"] = str(spark_home())  # not another Spark that this machine holds
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
+    else:
+        python = given.get("spark.pyspark.python") or os.environ.get("PYSPARK_PYTHON", sys.executable)
+        os.environ["PYSPARK_PYTHON"] = python
     ours = spark_settings(cores=_usable_cores(cores) if local else None, memory=usable_memory(), jars=jars)
     ours |= s3_settings(os.environ) if s3 else {}
-    return _merged(ours | (_local_settings() if local else {"spark.log.level": "ERROR"}), given)
+    ours |= _local_settings() if local else {"spark.log.level": "ERROR"}
+    joined = {
+        name: separator.join(dict.fromkeys((*ours[name].split(separator), *given[name].split(separator))))
+        for name, separator in _JOINED.items()
+        if name in ours and name in given
+    }
+    return ours | given | joined
 
 
 def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[str, str]:
@@ -185,35 +213,6 @@ def _fits_socket_names(folder: str) -> bool:
     return hasattr(socket, "AF_UNIX") and len(os.fsencode(folder)) <= _LONGEST_SOCKET_FOLDER
 
 
-def _prepare_processes(*, local: bool, python: str | None) -> None:
-    """Variables of this process that the Java machine and its Python workers inherit.
-
-    They have no Spark setting, or one that only `spark-submit` reads: `python` is the value of `spark.pyspark.python`.
-    """
-    if local:
-        os.environ["PYSPARK_PYTHON"] = sys.executable  # a shell's python3 would not have our packages
-        os.environ["SPARK_HOME"] = str(spark_home())  # not another Spark that this machine holds
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # without it a start may wait for the host's name
-    else:
-        os.environ["PYSPARK_PYTHON"] = python or os.environ.get("PYSPARK_PYTHON", sys.executable)
-
-
-def _merged(ours: dict[str, str], given: dict[str, str]) -> dict[str, str]:
-    joined = {
-        name: separator.join(dict.fromkeys((*ours[name].split(separator), *given[name].split(separator))))
-        for name, separator in _JOINED.items()
-        if name in ours and name in given
-    }
-    return ours | given | joined
-
-
-def _checked(conf: dict[str, object]) -> dict[str, str]:
-    for name in conf:
-        if not name.startswith("spark."):
-            raise DeclarationError(f"{name} is not a Spark setting: the names of settings begin with `spark.`")
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
-
-
 def _usable_cores(cores: int | str) -> int:
     if cores != "*":
         return int(cores)
@@ -231,8 +230,7 @@ def usable_memory() -> int:
 if __name__ == "__main__":
     try:
         check_environment()
-        delta_jars()
-        s3_jars()
-        kafka_jars()
+        for java_libraries in (DELTA, S3, KAFKA):
+            cached_jars(java_libraries)
     except SetupError as error:
         sys.exit(str(error))

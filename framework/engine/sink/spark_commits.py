@@ -11,7 +11,7 @@ from delta.tables import DeltaTable
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.required_settings import READ_SETTINGS, session_settings
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_settings
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.small_commits import PAUSES_S
 from panekeeper.state.log import logger

@@ -33,7 +33,7 @@ from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMi
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.required_settings import TIME_ZONE
+from panekeeper.framework.engine.session.settings import TIME_ZONE
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.library_table import NEW_TABLE

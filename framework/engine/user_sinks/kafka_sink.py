@@ -12,7 +12,8 @@ from pyspark.sql.types import TimestampType
 
 from panekeeper.framework.declarations.errors import DeclarationError, OutputNotWritable
 from panekeeper.framework.engine.session.columns import AS_JSON, column
-from panekeeper.framework.engine.session.kafka import kafka_problem, require_kafka, require_topic
+from panekeeper.framework.engine.session.java_libraries import KAFKA, require_libraries
+from panekeeper.framework.engine.session.kafka import kafka_problem, require_topic
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -68,7 +69,7 @@ class KafkaSink:
         """
         if unknown := [name for name in self._key_columns if name not in schema.names]:
             raise DeclarationError(f"KafkaSink: key is {unknown[0]!r}, but the results have only {schema.names}")
-        require_kafka(spark)
+        require_libraries(spark, KAFKA)
         require_topic(spark, self.topic, self.options)
 
     def commit(self, results: DataFrame, *, writer: str, batch: int) -> None:

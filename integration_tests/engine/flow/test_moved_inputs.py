@@ -20,7 +20,7 @@ from panekeeper import (
     agg,
     windowed,
 )
-from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.session.settings import session_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

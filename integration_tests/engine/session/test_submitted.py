@@ -10,7 +10,7 @@ import pyspark
 import pytest
 
 from integration_tests.engine.conftest import Readings
-from panekeeper.framework.engine.session.java.jars import delta_jars
+from panekeeper.framework.engine.session.java_libraries import DELTA, cached_jars
 from panekeeper.framework.engine.session.session import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -34,7 +34,7 @@ def test_sigterm_to_the_java_side_drains_the_job(readings: Readings, tmp_path: P
     """It ends between two batches with its windows open, as by SIGTERM to Python, and fetched nothing."""
     readings.put(("a", "10:00:10", 1))
     cache = tmp_path / "cache"
-    jars = ",".join(map(str, delta_jars()))
+    jars = ",".join(map(str, cached_jars(DELTA)))
     ended = submit(cache, "--jars", jars, PROGRAM, readings.folder, "end-spark")
     assert "ended after batch" in ended.stdout, ended.stdout[-4000:]
     assert not (cache / "jars").exists()

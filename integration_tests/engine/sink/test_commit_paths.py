@@ -18,7 +18,7 @@ from panekeeper import Count, Event, EventType, JobFailed, Operator, TimeInterva
 from panekeeper.framework.declarations.errors import DeclarationError, SinkError
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.columns import arrow_schema
-from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.framework.engine.sink.small_commits import SmallCommits
 from panekeeper.recovery.upkeep.compaction import compact

@@ -20,7 +20,7 @@ from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
 from panekeeper import Count, SinkError, Tumbling, agg, windowed
 from panekeeper.framework.engine.flow import processor
-from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import spark_commits
 from panekeeper.recovery.upkeep.maintain import maintain
 

@@ -14,8 +14,8 @@ from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, rec
 from panekeeper import CheckpointError, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job import batch_journal
-from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING
-from panekeeper.framework.engine.session.required_settings import session_settings
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
+from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import batch_output, spark_commits
 from panekeeper.state.errors import CorruptState
 

@@ -13,7 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from panekeeper.framework.declarations.errors import PanekeeperError
-from panekeeper.framework.engine.session.java.submitted import is_submitted
+from panekeeper.framework.engine.session.java_libraries import is_submitted
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from zipfile import ZipFile
 
 import pyspark
 import pytest
 
-from panekeeper.framework.engine.session.file_manager import ON_DISK, file_manager
-from panekeeper.framework.engine.session.java import jars
-from panekeeper.framework.engine.session.java.jars import JavaLibraries, cached_jars
-from panekeeper.framework.engine.session.java.spark_home import spark_home
+from panekeeper.framework.engine.session import java_libraries
+from panekeeper.framework.engine.session.checkpoint_files import ON_DISK, file_manager
+from panekeeper.framework.engine.session.java_libraries import JavaLibraries, cached_jars, spark_home
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
 
 
@@ -44,26 +42,22 @@ def test_a_view_that_lacks_a_link_is_made_again(cache: Path) -> None:
     assert list((cache / "spark").iterdir()) == [spark_home()]
 
 
-@pytest.mark.parametrize("left", [None, b"", b"PK and not its end"], ids=["no file", "an empty file", "a part"])
-def test_java_libraries_that_are_not_whole_are_fetched_again(
-    cache: Path, monkeypatch: pytest.MonkeyPatch, left: bytes | None
-) -> None:
-    """As after a power cut, or if something has cleaned up the cache: no job would start any more."""
-    libraries = JavaLibraries(what="some", folder="some-1", main="main", coordinates=(), left_out=())
+def test_java_libraries_that_are_gone_are_fetched_again(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cleans up caches leaves the folder: no job would start any more."""
+    libraries = JavaLibraries(what="some", folder="some-1", main="main", packages=(), left_out=())
     fetched = []
 
     def fetch(_: JavaLibraries, work: Path) -> Path:
         fetched.append(work)
         (work / "jars").mkdir()
         for name in ("main.jar", "other.jar"):
-            with ZipFile(work / "jars" / name, "w") as jar:
-                jar.writestr("a", "b")
+            (work / "jars" / name).touch()
         return work / "jars"
 
-    monkeypatch.setattr(jars, "_resolve", fetch)
+    monkeypatch.setattr(java_libraries, "_fetch", fetch)
     whole = cached_jars(libraries)
     for jar in whole:
-        jar.unlink() if left is None else jar.write_bytes(left)
+        jar.unlink()
     assert cached_jars(libraries) == cached_jars(libraries) == whole
     assert len(fetched) == 2
     assert [one.name for one in (cache / "jars").iterdir()] == ["some-1"]

@@ -4,28 +4,31 @@ Some have one value for the life of a checkpoint. Spark pins most of them itself
 state store, its encoding, the number of shuffle partitions, the policy of several watermarks. It restores those at each
 start, whatever the session says. Those that it does not pin are in the job's record (`settings_to_record`), or follow
 from the state itself (its format).
+
+How many tasks a new checkpoint is made for, where the user has not said it, goes by the cores of the cluster, and not
+by those of the driver's machine: shuffle partitions are fixed at the first batch (`panekeeper rescale` changes them),
+key groups for the life of a checkpoint.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import IncompatibleCheckpoint, SetupError
-from panekeeper.framework.engine.session.cluster_size import PARTITIONS
-from panekeeper.framework.engine.session.file_manager import FORMAT_SETTING, MANAGER_SETTING
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING, MANAGER_SETTING, CheckpointFiles
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
 from panekeeper.state.checkpoint.job_record import is_new
+from panekeeper.state.key_groups import MAX_KEY_GROUPS
 from panekeeper.state.spark_logs import state_format
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.framework.engine.session.cluster_size import TaskNumbers
     from panekeeper.state.checkpoint.job_record import JobRecord
 
 _one_start = threading.Lock()
@@ -72,15 +75,15 @@ what cannot be read just now is not gone."""
 
 _OFFSETS_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 TIME_ZONE = "spark.sql.session.timeZone"
+PARTITIONS = "spark.sql.shuffle.partitions"
+_SPARKS_OWN = 200
+"""Shuffle partitions of a query of the user's own in a session without the setting."""
+_FEWEST_KEY_GROUPS = 8
+"""Of a checkpoint whose key groups the user has not chosen: a small one may get more cores later."""
 
 
 def settings_to_record(spark: SparkSession, numbers: TaskNumbers) -> dict[str, str]:
-    """Return the settings that a new checkpoint records: those that Spark does not pin, or not before its first batch.
-
-    Args:
-        spark: the session of the job.
-        numbers: with how many tasks the checkpoint begins.
-    """
+    """Return the settings that a new checkpoint records: those that Spark does not pin from its start on."""
     found = {name: spark.conf.get(name, None) for name in (TIME_ZONE, FORMAT_SETTING)}
     found[PARTITIONS] = str(numbers.partitions) if numbers.to_set else None
     return {name: value for name, value in found.items() if value is not None}
@@ -150,9 +153,7 @@ def start_with_settings(
 def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = None) -> Iterator[None]:
     """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with.
 
-    Args:
-        files: its checkpoint. State that is there stays in its format, whatever the session says.
-        recorded: the settings in the job's record.
+    State that is there stays in its format, whatever the session says. `recorded` are the settings in the job's record.
     """
     recorded = recorded or {}
     # From the first batch on Spark pins it.
@@ -200,3 +201,99 @@ def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:
             spark.conf.unset(name)
         else:
             spark.conf.set(name, value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskNumbers:
+    """How many shuffle partitions and key groups a new checkpoint begins with."""
+
+    partitions: int
+    key_groups: int
+    source: str
+    """Where the numbers come from, for the log."""
+    to_set: bool
+    """Whether the session of its query must be given the partitions."""
+
+    def __str__(self) -> str:
+        """Return what a user should know of them at the first start."""
+        return (
+            f"{self.key_groups} key groups on {self.partitions} shuffle partitions, by {self.source}. Each key of the "
+            "windows is in one key group for ever, and as many tasks process windows at a time as the lesser of the "
+            "numbers says. `panekeeper rescale` changes the shuffle partitions, up to the number of key groups; key "
+            "groups are fixed for the life of the checkpoint. To begin with others: a new checkpoint folder, "
+            f"windowed(..., key_groups=...), and {PARTITIONS} in the session"
+        )
+
+
+def default_partitions(cores: int, executors: int) -> int:
+    """Return one shuffle partition for each core of each executor.
+
+    >>> default_partitions(4, 3)
+    12
+    """
+    return min(max(1, cores) * max(1, executors), MAX_KEY_GROUPS)
+
+
+def default_key_groups(partitions: int) -> int:
+    """Return the least number of key groups that fills each shuffle partition alike, but not fewer than 8.
+
+    >>> default_key_groups(2), default_key_groups(3), default_key_groups(32)
+    (8, 9, 32)
+    """
+    partitions = min(partitions, MAX_KEY_GROUPS)
+    return max(1, -(-_FEWEST_KEY_GROUPS // partitions)) * partitions
+
+
+def task_numbers(spark: SparkSession, key_groups: int | None, *, own_query: bool) -> TaskNumbers:
+    """Return what a new checkpoint begins with, and with so many key groups if the declaration says it.
+
+    `own_query`: the query is one of the user's own, which no setting can be given to.
+    """
+    given = spark.conf.get(PARTITIONS, None)
+    if given is not None:
+        partitions = int(given)
+        groups = key_groups or default_key_groups(partitions)
+        return TaskNumbers(partitions=partitions, key_groups=groups, source=f"{PARTITIONS}={given}", to_set=False)
+    cores, executors = _cores_and_executors(spark)
+    partitions = default_partitions(cores, executors)
+    groups = key_groups or default_key_groups(partitions)
+    return TaskNumbers(
+        partitions=_SPARKS_OWN if own_query else min(partitions, groups),  # one without a key group does nothing
+        key_groups=groups,
+        source=f"{cores * executors} cores (executors: {executors})",
+        to_set=not own_query,
+    )
+
+
+def _cores_and_executors(spark: SparkSession) -> tuple[int, int]:
+    """Return the cores of an executor, and how many there are: registered now, or to come by the settings."""
+    context: Any = spark.sparkContext
+    conf = context.getConf()
+    if context.master.startswith("local"):
+        return int(context.defaultParallelism), 1
+    if not _cores_now(context):
+        spark.range(1).count()  # waits until the first ones have registered
+    registered = _cores_now(context)
+    each = int(conf.get("spark.executor.cores", "0")) or max(registered, default=1)
+    return each, max(len(registered), int(conf.get("spark.executor.instances", "0")), 1)
+
+
+def _cores_now(context: Any) -> list[int]:
+    """Return the cores of each registered executor."""
+    every = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 -- Python has no such call
+    executors = [every.apply(number) for number in range(every.size())]
+    return [int(one.totalCores()) for one in executors if one.id() != "driver"]
+
+
+def format_of_state(spark: SparkSession, checkpoint: str) -> AbstractContextManager[None]:
+    """Give the session the format of the state that it reads: with another one Spark finds none."""
+    stored = state_format(CheckpointFiles(spark, checkpoint))
+    return session_settings(spark, {} if stored is None else {FORMAT_SETTING: stored})
+
+
+def stored_state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
+    """Return what a state variable had at the last committed batch; read it while `format_of_state` lasts."""
+    # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
+    # has run no query yet, such as that of a subcommand.
+    spark.streams.active  # noqa: B018
+    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)

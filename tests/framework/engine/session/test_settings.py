@@ -1,4 +1,4 @@
-"""The settings of a session, without starting one."""
+"""The settings of a session, without starting one, and the tasks of a new checkpoint."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import pytest
 
 from panekeeper.framework.builder.places import qualified_path
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.engine.session.java.local_cache import cache_folder
+from panekeeper.framework.engine.session.java_libraries import cache_folder
 from panekeeper.framework.engine.session.s3_settings import s3_settings
 from panekeeper.framework.engine.session.session import _fits_socket_names, session, spark_settings
+from panekeeper.framework.engine.session.settings import default_key_groups, default_partitions
+from panekeeper.state.key_groups import MAX_KEY_GROUPS, group_ids, spark_hash
 
 GIB = 1024**3
 
@@ -78,3 +80,21 @@ def test_a_place_on_s3_is_named_as_spark_names_it() -> None:
     """Spark has no file system for the scheme s3; the message names the right one."""
     with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
         qualified_path("s3://bucket/log")
+
+
+@pytest.mark.parametrize(
+    ("cores", "executors", "partitions"),
+    [(2, 1, 2), (4, 3, 12), (1, 32, 32), (0, 0, 1), (96, 100, MAX_KEY_GROUPS)],
+)
+def test_each_core_of_each_executor_has_a_partition(cores: int, executors: int, partitions: int) -> None:
+    """At least one, and not more than there can be key groups."""
+    assert default_partitions(cores, executors) == partitions
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 3, 5, 7, 8, 12, 31, 200, MAX_KEY_GROUPS])
+def test_no_core_has_more_key_groups_than_another(partitions: int) -> None:
+    """And a small checkpoint has eight, for more cores later."""
+    groups = default_key_groups(partitions)
+    assert 8 <= groups < partitions + 8
+    homes = [spark_hash(one) % partitions for one in group_ids(groups, partitions)]
+    assert {homes.count(home) for home in range(partitions)} == {groups // partitions}

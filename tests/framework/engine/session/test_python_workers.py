@@ -10,13 +10,13 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from panekeeper.framework.engine.session.deferred_processor import DeferredProcessor
+from panekeeper.framework.engine.session.python_workers import DeferredProcessor
 from tests.project.sources import ROOT
 
 DRIVER = """
 import sys
 import pyspark.sql.streaming.transform_with_state_driver_worker
-import panekeeper.framework.engine.session.deferred_processor
+import panekeeper.framework.engine.session.python_workers
 print(sorted({"numpy", "pandas", "pyarrow"} & sys.modules.keys()))
 """
 
