@@ -115,7 +115,7 @@ def reset_to_initial_state(
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
     made = read_tables(files)
-    require_owned(spark, made, record)
+    require_owned(spark, {role: path for role, path in made.items() if is_delta_table(spark, path)}, record)
     view = _view_of_the_job(files, tables.view)
     require_held()
     new, begun = replace(record, epoch=preview.epoch), epoch_folder(root, preview.epoch)

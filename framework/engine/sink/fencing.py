@@ -144,7 +144,7 @@ def require_owned(
 
     Args:
         spark: the session that reaches the tables.
-        tables: as for `own`; there need not be a table.
+        tables: as for `own`; they are all there.
         record: the checkpoint's record of its job.
         small: the tables that are open already.
 
@@ -153,7 +153,7 @@ def require_owned(
     """
     small = small or SmallTables()
     for path in filter(None, tables.values()):
-        if is_delta_table(spark, path) and (owner := small.last_transaction(spark, path, OWNER)) >= 0:
+        if (owner := small.last_transaction(spark, path, OWNER)) >= 0:
             _require_owner(path, owner, _owners(record))
 
 

@@ -342,7 +342,9 @@ class SmallTables:
         rows = self.call(spark, path, lambda table: table.row_count())
         return not DeltaTable.forPath(spark, path).toDF().isEmpty() if rows is None else rows > 0
 
-    def create(self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]) -> bool:
+    def create(
+        self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]
+    ) -> dict[str, Any] | None:
         """Create an empty table in a folder, if the library makes the same table as Spark does.
 
         Args:
@@ -352,17 +354,16 @@ class SmallTables:
             properties: its properties.
 
         Returns:
-            Whether it was created; False: Spark must do it.
+            The metadata of the table, as its log has it; None: Spark must create it.
         """
         if any(name.startswith(_DEFAULT_PROPERTIES) for name in spark.conf.getAll):
-            return False
+            return None
         try:
             with panic_as_unsupported():
-                create_table(path, _options(spark, path), schema.json(), properties)
+                return create_table(path, _options(spark, path), schema.json(), properties)
         except UnsupportedTable as reason:
             _log.info("%s: Spark creates this table: %s", path, reason)
-            return False
-        return True
+            return None
 
     def reopen(self, path: str) -> None:
         """Take note that Spark has committed to a table."""
@@ -371,8 +372,8 @@ class SmallTables:
             table.reopen()
 
 
-def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> None:
-    """Create an empty table, unless there is one.
+def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> dict[str, Any]:
+    """Create an empty table, unless there is one; return its metadata as the log has it.
 
     Args:
         path: its folder, as for `SmallCommits`.
@@ -387,7 +388,7 @@ def create_table(path: str, options: Mapping[str, str], schema: str, properties:
     if "timestamp_ntz" in schema:
         raise UnsupportedTable("a column without time zone is a feature of the table")
     try:
-        deltalake.DeltaTable.create(
+        made = deltalake.DeltaTable.create(
             table_url(path),
             deltalake.Schema.from_json(schema),
             mode="ignore",
@@ -396,6 +397,13 @@ def create_table(path: str, options: Mapping[str, str], schema: str, properties:
         )
     except (DeltaError, OSError) as error:
         raise UnsupportedTable(f"the library cannot create it: {str(error).splitlines()[0]}") from error
+    found = made.metadata()
+    return {
+        "id": str(found.id),
+        "schemaString": made.schema().to_json(),
+        "configuration": found.configuration,
+        "partitionColumns": found.partition_columns,
+    }
 
 
 def _options(spark: SparkSession, path: str) -> dict[str, str]:

@@ -129,14 +129,18 @@ def _properties(role: str, layout: TableLayout) -> dict[str, str]:
 
 def _create(
     spark: SparkSession, path: str, role: str, schema: StructType, layout: TableLayout, small: SmallTables
-) -> None:
+) -> Mapping[str, Any]:
+    """Create a table and return its metadata: Spark would need longer to read it than the library to create it."""
     is_clustered = layout.cluster_by and role in _RESULTS
-    if is_clustered or not small.create(spark, path, schema, _properties(role, layout)):
-        try:
-            new_table(spark, role, schema, layout).location(path).execute()
-        except (AnalysisException, IllegalArgumentException) as error:
-            what = "Change the names of columns, or properties=, as that says"
-            raise OutputNotWritable(f"the {role} {path} cannot be created: {first_line(error)}. {what}") from error
+    made = None if is_clustered else small.create(spark, path, schema, _properties(role, layout))
+    if made is not None:
+        return made
+    try:
+        new_table(spark, role, schema, layout).location(path).execute()
+    except (AnalysisException, IllegalArgumentException) as error:
+        what = "Change the names of columns, or properties=, as that says"
+        raise OutputNotWritable(f"the {role} {path} cannot be created: {first_line(error)}. {what}") from error
+    return _metadata(spark, path)
 
 
 def create_or_check(
@@ -184,9 +188,8 @@ def create_or_check(
         if not exists and files.exists() and not is_free(files):
             raise OutputNotWritable(f"{path} holds files but is no Delta table; choose another folder, or empty it")
         _require_writable(files)
-        if not exists:
-            _create(spark, path, roles[path], schema, layout, small)
-        metadata = described[roles[path]] = _metadata(spark, path)
+        metadata = _metadata(spark, path) if exists else _create(spark, path, roles[path], schema, layout, small)
+        described[roles[path]] = metadata
         if exists:
             found, is_own = StructType.fromJson(json.loads(metadata["schemaString"])), place_of(path) in own
             takes_more = is_own and roles[path] in _RESULTS
