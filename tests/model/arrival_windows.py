@@ -58,10 +58,14 @@ class State:
 
 
 class NaiveArrivalWindow(ABC):
-    """Plays one vector's window, item by item; `events` grows in the shape of a vector's `expect`."""
+    """Plays one vector's window, item by item; `events` grows in the shape of a vector's `expect`.
 
-    def __init__(self, window: dict[str, Any]) -> None:
+    `shows_empty` is whether anybody receives firings of a partition without rows: an operator does, aggregates do not.
+    """
+
+    def __init__(self, window: dict[str, Any], *, shows_empty: bool = True) -> None:
         self.window = window
+        self.shows_empty = shows_empty
         self.partitioned = window.get("partitioned", False)
         self.limit: Any = window.get("partition_eviction")
         self.events: list[Event] = []
@@ -119,6 +123,8 @@ class NaiveArrivalWindow(ABC):
         """The process was down until `to`: what fell due meanwhile happens now, once; partitions of age go last."""
         self.now = to
         self.set_clock_back(to)
+        if not self.shows_empty:
+            self.pass_idle_timers(to)
         due = set() if self.state.finished else set(self.due())
         late = {(kind, text) for instant, kind, text in due if instant < to or (instant == to and kind != UPDATE)}
         for kind, text in sorted(late, key=lambda one: (one[0] == AGE, *one)):
@@ -130,6 +136,20 @@ class NaiveArrivalWindow(ABC):
             part.fired, part.inserted = min(part.fired, to), min(part.inserted, to)
             for held in part.content + part.waiting:
                 held.arrival = min(held.arrival, to)
+
+    def pass_idle_timers(self, to: int) -> None:
+        """Nobody sees which instants of an idle partition passed before the stop: its timer keeps the timetable."""
+        for text, part in self.state.partitions.items():
+            while any(due < to and self.is_idle(part, due) for due in self.timers_of(text, part)):
+                part.fired = min(self.timers_of(text, part))
+
+    def timers_of(self, text: str, part: Partition) -> list[int]:
+        """When its timer is due; at most one."""
+        return [instant for instant, kind, _ in self.due_in(text, part) if kind == TIMER]
+
+    def is_idle(self, part: Partition, at: int) -> bool:
+        """Whether the partition has no rows at an instant."""
+        return not part.content
 
     def due(self) -> Iterator[Due]:
         """When each partition has what to do next."""

@@ -99,6 +99,10 @@ class NaiveSliding(NaiveArrivalWindow):
         if self.window.get("trigger", EVERY_TUPLE)["policy"] == "time":
             yield part.fired + exact(self.window["trigger"]["size"]), TIMER, text
 
+    def is_idle(self, part: Partition, at: int) -> bool:
+        expires = self.window["eviction"]["policy"] == "time"
+        return not [held for held in part.content if not expires or self.stale(held) > at]
+
     def on_due(self, kind: int, text: str, part: Partition) -> None:
         if kind == EXPIRED:
             self.evict_expired(text, part)
@@ -183,7 +187,7 @@ NAIVE: dict[str, type[NaiveTumbling | NaiveSliding | NaiveBatched]] = {
 }
 
 
-def play_naively(vector: dict[str, Any]) -> list[Event]:
+def play_naively(vector: dict[str, Any], *, shows_empty: bool = True) -> list[Event]:
     """What happens in a vector with a tumbling, sliding or batched window."""
     window: dict[str, Any] = vector["window"]
-    return NAIVE[window["kind"]](window).play(vector["input"])
+    return NAIVE[window["kind"]](window, shows_empty=shows_empty).play(vector["input"])
