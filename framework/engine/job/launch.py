@@ -12,8 +12,7 @@ from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
 from panekeeper.framework.engine.job.query import trigger_options
 from panekeeper.framework.engine.session.settings import start_with_settings
 from panekeeper.framework.engine.sink import downtime
-from panekeeper.framework.engine.sources.inputs import inputs_of
-from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.inputs import InputsRecord, inputs_of
 from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
 from panekeeper.state.checkpoint.epochs import read_pointer

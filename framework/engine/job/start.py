@@ -40,7 +40,7 @@ from panekeeper.framework.engine.session.spark_errors import first_line, transla
 from panekeeper.framework.engine.sink.small_commits import SmallTables
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
-from panekeeper.framework.engine.sources.backlog import require_bounded_batch
+from panekeeper.framework.engine.sources.streams import require_bounded_batch
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder, read_pointer, switch
 from panekeeper.state.checkpoint.job_record import is_new, read_record, read_tables
 from panekeeper.state.log import logger

@@ -1,18 +1,23 @@
-"""Which sources has a stream, with which options, and are the files of one there?"""
+"""The sources of a stream as Spark plans them: their options, their files, and whether these fit into a micro-batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from panekeeper.state.checkpoint.folder import local_path
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.session.session import usable_memory
+from panekeeper.state.checkpoint.folder import local_path, plain_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FILES = "FileSource["
 """With this begins Spark's name of a source that reads plain files; its path and a bracket follow."""
+_LIMITS = {"maxfilespertrigger", "maxbytespertrigger"}
+_SHARE = 4
+"""The files of a micro-batch may have this part of the memory of the machine."""
 
 
 def leaves(df: DataFrame) -> Iterator[Any]:
@@ -53,12 +58,7 @@ def file_system(spark: SparkSession, path: Any) -> Any:
 
 
 def is_there(spark: SparkSession, url: str) -> bool:
-    """Return whether a file exists; also if that cannot be found out, as Spark then says why when it reads.
-
-    Args:
-        spark: the session that reaches it.
-        url: its name as Spark logs it.
-    """
+    """Return whether a file of this URL exists; also if that cannot be found out, as Spark says why when it reads."""
     if (local := local_path(unquote(url))) is not None:
         return local.exists()
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
@@ -78,3 +78,43 @@ def qualified(spark: SparkSession, path: str) -> str:
         return str(hadoop.makeQualified(system.getUri(), system.getWorkingDirectory()).toString())
     except Exception:  # noqa: BLE001 -- whatever it is
         return path
+
+
+def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> None:
+    """Raise `SetupError` if the next micro-batch would read more bytes of files at once than fit into memory.
+
+    Spark takes all files, if the stream has no limit. A micro-batch that does not fit into memory fails at every start:
+    its offsets are logged, so it is always the same. So each start looks before that: the files may be there from the
+    beginning, or have come while the job was down. While it runs Spark offers no place to refuse a batch before its
+    offsets are logged (docs/decisions/0018).
+
+    Args:
+        df: the stream of one port.
+        found: returns the URLs of the files that earlier batches have read; called only if all files are too many.
+    """
+    spark, most = df.sparkSession, usable_memory() // _SHARE
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    for leaf in leaves(df):
+        path = path_of_files(leaf)
+        if path is None or not _LIMITS.isdisjoint(options_of(leaf)):
+            continue
+        pattern = jvm.org.apache.hadoop.fs.Path(path)
+        files = file_system(spark, pattern)
+        there = files.globStatus(pattern) or []
+        size = sum(int(files.getContentSummary(one.getPath()).getLength()) for one in there)
+        if size > most:
+            size = _unread_bytes(spark, path, {plain_url(unquote(url)) for url in found()})
+        if size > most:
+            raise SetupError(
+                f"the files in {path} that are not read yet have {size / 1e9:.1f} GB, and the next micro-batch would "
+                "read all of them at once, as the stream has no limit: give it one, such as "
+                'spark.readStream.option("maxFilesPerTrigger", 10) or .option("maxBytesPerTrigger", "256m")'
+            )
+
+
+def _unread_bytes(spark: SparkSession, path: str, known: set[str]) -> int:
+    """Return how many bytes are in files that no batch has read; Spark lists them."""
+    files = spark.read.format("binaryFile").option("recursiveFileLookup", True).load(path)
+    listed = files.select("path", "length").toArrow()
+    pairs = zip(listed.column("path").to_pylist(), listed.column("length").to_pylist(), strict=True)
+    return sum(size for name, size in pairs if known.isdisjoint({plain_url(name), plain_url(unquote(name))}))

@@ -81,7 +81,10 @@ class TopicIds:
             return {}
         self.problem, found = "", {}
         try:
-            self._connect()
+            if self._client is None:
+                limits = {} if _LIMITS.keys() & self._options.keys() else _LIMITS
+                self._client = kafka_client(self._jvm, {**self._options, **limits})
+                self._cluster = str(self._client.describeCluster().clusterId().get())
             names = self._jvm.java.util.ArrayList()
             for name in topics:
                 names.add(name)
@@ -101,12 +104,6 @@ class TopicIds:
             with suppress(Exception):  # the session may have ended, and the client with it
                 self._client.close(self._jvm.java.time.Duration.ZERO)
             self._client = None
-
-    def _connect(self) -> None:
-        if self._client is None:
-            limits = {} if _LIMITS.keys() & self._options.keys() else _LIMITS
-            self._client = kafka_client(self._jvm, {**self._options, **limits})
-            self._cluster = str(self._client.describeCluster().clusterId().get())
 
 
 def _says_where_to_begin(options: Mapping[str, str]) -> bool:
@@ -134,7 +131,7 @@ def topics_read(streams: Iterable[DataFrame]) -> dict[int, TopicIds]:
 
 
 def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicIds, root: str) -> None:
-    """Refuse topics that are not those that a source has read, or may be others.
+    """Refuse topics that are not those that a source has read, or may be others. In another cluster all are others.
 
     Args:
         known: topic -> id that it had when it was read last.
@@ -143,14 +140,14 @@ def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicI
         root: full name of the checkpoint.
 
     Raises:
-        JobFailed: one was created again, or is gone, or Kafka does not say so. In another cluster all are others.
+        JobFailed: one was created again, or is gone, or Kafka does not say so.
     """
     for name, before in known.items():
         now = found.get(name, "")
         if now == before or (now and now.partition(":")[0] != before.partition(":")[0]):
             continue
         if not now and not ids.may_skip:
-            _require_response([name], ids)
+            require_response([name], ids)
         what = f"topic {name} was deleted and created again (its id is {now.partition(':')[2]} now)"
         if not now:
             what = f"topic {name} may have been deleted and created again: its id cannot be read ({ids.problem})"
@@ -164,21 +161,7 @@ def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicI
         _log.warning("%s: the job goes on at its offsets of before", what)
 
 
-def require_known(topics: Collection[str], ids: TopicIds) -> None:
-    """Refuse topics whose ids could not be read, so that nobody would know if they are created again.
-
-    Args:
-        topics: those that are read for the first time, and have no id.
-        ids: what has read them.
-
-    Raises:
-        JobFailed: Kafka did not respond.
-    """
-    if topics and not ids.gives_none and not ids.may_skip:
-        _require_response(topics, ids)
-
-
-def _require_response(topics: Collection[str], ids: TopicIds) -> None:
+def require_response(topics: Collection[str], ids: TopicIds) -> None:
     """Raise `JobFailed` if the ids of topics could not be read because Kafka did not respond."""
     if ids.problem and not ids.gives_none and _UNKNOWN not in ids.problem:
         raise JobFailed(
@@ -188,15 +171,7 @@ def _require_response(topics: Collection[str], ids: TopicIds) -> None:
 
 
 def require_subscribed(topics: Collection[str], ids: TopicIds) -> None:
-    """Refuse a source that does not read topics any more that it has read: Spark would, but in a batch without them.
-
-    Args:
-        topics: those that the last batch has read.
-        ids: what has the options of the source.
-
-    Raises:
-        JobFailed: there is such a topic.
-    """
+    """Refuse a source that does not read topics any more that the last batch has read: Spark would, one batch later."""
     left = sorted(name for name in topics if not ids.reads(name))
     if left and not ids.may_skip:
         raise JobFailed(

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, CorruptState, IncompatibleCheckpoint
-from panekeeper.framework.engine.sources.inputs import require_same_inputs
-from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.inputs import InputsRecord, require_same_inputs
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import Input, read_inputs, write_inputs
 

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from panekeeper.framework.declarations.errors import JobFailed
-from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.inputs import InputsRecord
 from panekeeper.framework.engine.sources.topics import TopicIds
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import Input, read_inputs
