@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -18,8 +18,11 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DecimalType,
     MapType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from panekeeper.framework.core.job_spec import OnError
@@ -27,9 +30,8 @@ from panekeeper.framework.core.stored_names import is_stored_name
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policy import Policy
 from panekeeper.framework.declarations.suggestions import did_you_mean
-from panekeeper.framework.engine.flow import arrival_time, packing
-from panekeeper.framework.engine.flow.input_checks import require_no_watermark, require_subtractable, require_timestamp
-from panekeeper.framework.engine.flow.row_checks import RowChecks
+from panekeeper.framework.engine.flow import packing
+from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, column
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
@@ -41,6 +43,9 @@ END_OF_FILE = "end_of_file"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASON = "_pk_reason"
+_SEVERAL_OPERATORS = "spark.sql.streaming.statefulOperator.allowMultiple"
+_DIGITS = 18
+"""Decimals of so many digits are whole numbers of 64 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +108,7 @@ class Intake:
         for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
             if time is not None:
                 self.require(what, [time])
-                require_timestamp(what, time, self._type(time))
+                _require_timestamp(what, time, self._type(time))
         self._check_conditions()
 
     def _check_conditions(self) -> None:
@@ -112,7 +117,13 @@ class Intake:
         if self.by_file and self.marks is not None:
             raise DeclarationError(f"marks= cannot be given with punctuation={END_OF_FILE!r}; leave out one of them")
         if self.by_file:
-            self._require_files()
+            try:
+                self.df.select("_metadata.file_path")
+            except AnalysisException:
+                raise DeclarationError(
+                    f"punctuation is {END_OF_FILE!r}, but the stream does not come straight from files; "
+                    "use a condition such as punctuation='is_last', or marks='kind = \"mark\"'"
+                ) from None
         elif self.punctuation is not None:
             self._require_condition("punctuation", self.punctuation)
         if self.marks is not None:
@@ -149,13 +160,39 @@ class Intake:
                 )
 
     def require_fits(self, policy: Policy, name: str) -> None:
-        """Raise `DeclarationError` for a column with which the policy cannot compute."""
-        require_subtractable(policy, name, self._type(name))
+        """Raise `DeclarationError` for a column that the policy cannot subtract exactly."""
+        of_column = self._type(name)
+        kind = of_column.typeName()
+        if kind not in policy.column_types:
+            target = "timestamp" if kind in ("date", "timestamp_ntz") else "double"
+            raise DeclarationError(
+                f"{type(policy).__name__} computes with {name!r}, which is a {kind}; cast it to integer, double or "
+                f'timestamp: df.withColumn("{name}", F.col("{name}").cast("{target}"))'
+            )
+        if isinstance(of_column, DecimalType) and of_column.precision > _DIGITS:
+            cast = f"decimal({_DIGITS},{min(of_column.scale, _DIGITS // 2)})"
+            raise DeclarationError(
+                f"{type(policy).__name__} computes with {name!r}, which is a {of_column.simpleString()}; it takes "
+                f'decimals of up to {_DIGITS} digits: df.withColumn("{name}", F.col("{name}").cast("{cast}"))'
+            )
+        policy.check_column(kind)
 
     def require_own_watermark(self) -> None:
-        """Raise `DeclarationError` if the user's stream has a watermark beside the one that event time gets."""
-        if self.event_time is not None and not self.has_mark_column:
-            require_no_watermark(self.df)
+        """Raise `DeclarationError` if the user's stream has a watermark beside the one that event time gets.
+
+        Spark refuses a second one, but only in the first micro-batch. A session that is set to Spark's old rule (one
+        operator with state, any number of watermarks) is left to it.
+        """
+        if self.event_time is None or self.has_mark_column:
+            return
+        plan = self.df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
+        if self.df.sparkSession.conf.get(_SEVERAL_OPERATORS, "true") == "true" and _has_watermark(plan):
+            raise DeclarationError(
+                "the stream has a watermark already, and Spark takes one only: leave out withWatermark() and give the "
+                "delay as watermark= of windowed(). An operator of Spark that needs one, such as "
+                "dropDuplicatesWithinWatermark, belongs in a query of its own before this one; it can write a Delta "
+                "table that this stream reads"
+            )
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
@@ -181,13 +218,26 @@ class Intake:
         source = self._with_marks(self.df)
         extra = [column(name) for name in packing.MARKS] if self.has_marks else []
         extra += [column(packing.FILE_ORDER_COLUMN)] if self.by_file else []
-        checks = self._checks(carried)
-        checked = source.withColumn(_REASON, self._reject_reason(checks))
-        good_time = F.when(F.col(_REASON).isNull() & self._is_tuple(), self._event_time())
+        checks = RowChecks(
+            types={name: self._type(name) for name in self.user_columns},
+            event_time=self.event_time,
+            arrival_time=self.arrival_time,
+            max_ahead_us=self.max_ahead_us,
+            reject=self.reject,
+            partition_by=self.partition_by,
+            numeric_columns=self.numeric_columns,
+            carried=carried,
+        )
+        checked = source.withColumn(_REASON, F.when(self._is_tuple(), checks.reason()))
+        time = column(self.event_time) if self.event_time else F.lit(None).cast("timestamp")
+        good_time = F.when(F.col(_REASON).isNull() & self._is_tuple(), time)
+        arrival = column(self.arrival_time) if self.arrival_time else None
+        keys = [column(name) for name in self.partition_by]
+        group = F.pmod(F.xxhash64(*keys), F.lit(self.key_groups)).cast("int") if keys else F.lit(0)
         frame = checked.select(
-            self._group().alias(packing.KEY_GROUP_COLUMN),
+            group.alias(packing.KEY_GROUP_COLUMN),
             good_time.alias(packing.EVENT_TIME_COLUMN),
-            *([arrival_time.arrival_us(self._arrival()).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
+            *([arrival_us(arrival).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected(checks)).alias(packing.REJECT_COLUMN),
             *[column(name) for name in carried],
             *extra,
@@ -211,34 +261,6 @@ class Intake:
         nothing = {packing.MARK_VALUE: F.lit(None).cast("long"), packing.MARK_TEXT: F.lit(None).cast("string")}
         return df.withColumns({packing.MARK: mark, **nothing})
 
-    def _group(self) -> Column:
-        if not self.partition_by:
-            return F.lit(0)
-        keys = [column(name) for name in self.partition_by]
-        return F.pmod(F.xxhash64(*keys), F.lit(self.key_groups)).cast("int")
-
-    def _event_time(self) -> Column:
-        return column(self.event_time) if self.event_time else F.lit(None).cast("timestamp")
-
-    def _arrival(self) -> Column | None:
-        return column(self.arrival_time) if self.arrival_time else None
-
-    def _checks(self, carried: Sequence[str]) -> RowChecks:
-        return RowChecks(
-            types={name: self._type(name) for name in self.user_columns},
-            event_time=self.event_time,
-            arrival_time=self.arrival_time,
-            max_ahead_us=self.max_ahead_us,
-            reject=self.reject,
-            partition_by=self.partition_by,
-            numeric_columns=self.numeric_columns,
-            carried=carried,
-        )
-
-    def _reject_reason(self, checks: RowChecks) -> Column:
-        reason = checks.reason()
-        return F.when(self._is_tuple(), reason) if self.has_marks else reason
-
     def _is_tuple(self) -> Column:
         """Say whether a row is one of the user's, and no mark in the place of one."""
         if not self.has_marks:
@@ -259,15 +281,6 @@ class Intake:
     def _type(self, name: str) -> DataType:
         return self.df.schema[name].dataType
 
-    def _require_files(self) -> None:
-        try:
-            self.df.select("_metadata.file_path")
-        except AnalysisException:
-            raise DeclarationError(
-                f"punctuation is {END_OF_FILE!r}, but the stream does not come straight from files; "
-                "use a condition such as punctuation='is_last', or marks='kind = \"mark\"'"
-            ) from None
-
     def _require_condition(self, what: str, rule: str) -> None:
         try:
             kind = self.df.select(F.expr(rule)).schema[0].dataType
@@ -276,3 +289,25 @@ class Intake:
             raise DeclarationError(f"{what}: {rule!r} is not a condition on these columns: {text}") from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
+
+
+def _require_timestamp(what: str, name: str, kind: DataType) -> None:
+    """Raise `DeclarationError` unless a column is of times; the message has the cast."""
+    if isinstance(kind, TimestampType):
+        return
+    cast = f'F.timestamp_millis("{name}") or F.timestamp_seconds("{name}")'
+    if kind.typeName() == "string":
+        cast = f'F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss")'
+    elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
+        cast = f'F.col("{name}").cast("timestamp")'
+    raise DeclarationError(
+        f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp; "
+        f'cast it first: df.withColumn("{name}", {cast})'
+    )
+
+
+def _has_watermark(plan: Any) -> bool:
+    children = plan.children()
+    return plan.getClass().getSimpleName() == "EventTimeWatermark" or any(
+        _has_watermark(children.apply(number)) for number in range(children.size())
+    )

@@ -17,22 +17,26 @@ A packed row is `(g, port, kind, lot, part, pos, n, body)`:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.engine.flow import stream_clock
-from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
-from panekeeper.framework.engine.flow.input_rows import bad_input, gather, rejected_rows
 from panekeeper.framework.engine.session.python_workers import freeze_gc
+from panekeeper.state.checkpoint.folder import METADATA_FILE, OFFSETS_FOLDER, local_path
 from panekeeper.state.codec import with_columns
+from panekeeper.state.records import NO_WATERMARK
 
 PREFIX = "_pk_"
 RESERVED = ("_t", "_at", "_seq", "_row", "_slice", "_piece")
@@ -55,6 +59,9 @@ MARK_TEXT = "_mark_text"
 
 MARKS = (MARK, MARK_VALUE, MARK_TEXT)
 
+_GATHERED_ROWS, _GATHERED_BYTES = 2**18, 2**25
+"""Input rows are gathered up to one of these before they are split into segments. Spark's Arrow batches are small,
+because it does not limit them by bytes (`framework/engine/session/session.py`); any limits give the same rows."""
 _SEGMENT_BYTES = 2**17
 """A longer segment is split. On its way to the state, Spark puts `maxRecordsPerBatch` of them into one Arrow batch,
 which must stay far below 2 GB: the batch is not limited by bytes (`framework/engine/session/session.py`)."""
@@ -80,6 +87,10 @@ PACKED = pa.schema(
         pa.field("body", pa.binary()),
     ]
 )
+
+_BATCH_ID = "streaming.sql.batchId"  # set by Spark for every task of a micro-batch
+_QUERY_ID = "sql.streaming.queryId"  # and of a streaming query
+_OFFSET_LOG = "v1"
 
 MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "evict")} | {
     "window": "mark:window",
@@ -144,7 +155,7 @@ class Packer:
         part = context.partitionId() if context else 0
         watermark = self.batch_watermark.read(context) if self.folding and self.batch_watermark else None
         at, latest = 0, None
-        for table in gather(batches):
+        for table in _gather(batches):
             yield self.pack(table, part=part, at=at, watermark=watermark)
             latest = max((us for us in (latest, _latest(table)) if us is not None), default=None)
             at += table.num_rows
@@ -207,9 +218,18 @@ class Packer:
             self._pack_good(table, groups, pos, pos + table.num_rows - 1, packed)
             return
         bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
-        rejected = rejected_rows(reject.filter(pa.array(bad)).to_pylist())
+        found = [json.loads(text) for text in reject.filter(pa.array(bad)).to_pylist()]  # null fields are omitted
+        columns = {
+            field.name: pa.array([row.get(field.name) for row in found], field.type) for field in REJECTED_SCHEMA
+        }
+        rejected = pa.table(columns, schema=REJECTED_SCHEMA)
         if self.fail_on_error:
-            raise bad_input(rejected)
+            first = rejected.slice(0, 1).to_pylist()[0]
+            detail = f" ({first['detail']})" if first["detail"] else ""
+            raise InputError(
+                f"{len(found)} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
+                'fix the input, or use on_error="quarantine" and start again: this batch is then run once more'
+            )
         self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
         self._pack_good(table.filter(pa.array(~bad)), groups[~bad], pos, pos + len(bad) - 1, packed)
 
@@ -294,3 +314,55 @@ def end_of_file(file_order: str) -> str:
     True
     """
     return file_order.rpartition(" ")[0] + " ~"
+
+
+def _gather(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Return the rows of consecutive Arrow batches together: as many as are worth sorting by group at once."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GATHERED_ROWS or size >= _GATHERED_BYTES:
+            yield pa.Table.from_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+@dataclass(frozen=True)
+class BatchWatermark:
+    """Reads the watermark of the running batch. Picklable; called in Python workers.
+
+    Spark writes the watermark to the offset log before the batch begins; a run of the same batch after a stop has the
+    same one. Only checkpoints on a file system of this machine are read: where no watermark is found, rows go to their
+    key groups as they are, which costs time and changes nothing else.
+    """
+
+    folder: Path
+
+    @classmethod
+    def of(cls, checkpoint: str) -> BatchWatermark | None:
+        """Return the reader for a checkpoint; None if it is on no file system of this machine."""
+        folder = local_path(checkpoint)
+        return None if folder is None else cls(folder)
+
+    def read(self, context: Any) -> int | None:
+        """Return the watermark in us, `NO_WATERMARK` before the first; None if it cannot be found out.
+
+        The checkpoint must be that of the task's query: another one's watermark says nothing about late rows.
+        """
+        if context is None:
+            return None
+        try:
+            owner = json.loads((self.folder / METADATA_FILE).read_text(encoding="utf-8"))["id"]
+            batch = self.folder / OFFSETS_FOLDER / str(context.getLocalProperty(_BATCH_ID))
+            version, watermark, *_ = batch.read_text(encoding="utf-8").splitlines()
+            if owner != context.getLocalProperty(_QUERY_ID) or version != _OFFSET_LOG:
+                return None
+            milliseconds = int(json.loads(watermark)["batchWatermarkMs"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return None
+        return milliseconds * 1000 if milliseconds > 0 else NO_WATERMARK

@@ -19,11 +19,10 @@ from pyspark.sql.types import StructType
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.declarations.operator import OperatorWithListeners
-from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
 from panekeeper.framework.engine.flow.control_stream import control_rows
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.ordering import PortOrdering
-from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, Packer, from_segment
+from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, BatchWatermark, Packer, from_segment
 from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
 from panekeeper.framework.engine.session.python_workers import DeferredProcessor, freeze_gc
 from panekeeper.state.checkpoint.job_record import RunRecord, begin_run

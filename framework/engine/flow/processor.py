@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
@@ -25,13 +26,13 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.outcome import BatchOutcome, with_port_column
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.declarations.errors import utf8_errors
-from panekeeper.framework.engine.flow.batch_checkpoint import batch_checkpoint
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import from_segment, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from panekeeper.state.checkpoint.job_record import RunRecord
+from panekeeper.state.handler import CheckpointReason
 from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:
@@ -43,6 +44,14 @@ DRIVER_BYTES = 16 << 20
 _SEGMENT_BYTES = 2**19
 """Output is cut into segments of about so many bytes, however many firings a batch has. Spark puts `maxRecordsPerBatch`
 of them into one Arrow batch, which must stay below 2 GB."""
+
+_BATCH_ID = "streaming.sql.batchId"  # set by Spark for every task of a micro-batch
+_REASONS = {
+    "flush": CheckpointReason.FINAL,
+    "savepoint": CheckpointReason.SAVEPOINT,
+    "drain": CheckpointReason.DRAIN,
+}
+"""Why a batch with such a command is a checkpoint, the first one first."""
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -97,9 +106,27 @@ class KeyGroupProcessor(StatefulProcessor):
         return iter(_output(self._spec, group, packed, outcome, driver_bytes=self._driver_bytes))
 
     def _checkpoint_info(self, group: int, packed: list[Row]) -> BatchCheckpoint:
+        """Return the checkpoint that the running task's batch is for the state handlers of a key group.
+
+        The record of the run is made by the driver before the query starts, and travels with the plan; number and
+        attempt are in the context of the task.
+        """
+        context = TaskContext.get()
+        if context is None:
+            raise RuntimeError("a checkpoint has a number only inside a task of a micro-batch")
+        number, run = int(context.getLocalProperty(_BATCH_ID) or 0), self._run_record
+        kinds = {row.kind for row in packed}
         commands = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
-        now = None if all(port.has_stream_clock for port in self._ports) else max(commands, default=None)
-        return batch_checkpoint(self._run_record, group, {row.kind for row in packed}, now)
+        follows_wall_clock = not all(port.has_stream_clock for port in self._ports)
+        return BatchCheckpoint(
+            checkpoint=number,
+            group=group,
+            reason=next((why for kind, why in _REASONS.items() if kind in kinds), CheckpointReason.BATCH),
+            attempt=(run.attempt if number == run.interrupted_batch else 1) + context.attemptNumber(),
+            run=run.number,
+            no_batch_committed=run.no_batch_committed,
+            now_us=max(commands, default=None) if follows_wall_clock else None,
+        )
 
     def _set_timer(self, due_us: int | None) -> None:
         """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
@@ -127,7 +154,13 @@ def ceil_ms(us: int) -> int:
 
 
 def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome, *, driver_bytes: int) -> list[Row]:
-    refused = [(row.n, _rejected(spec, row)) for row in packed if row.kind == "rejected"]
+    refused = [(row.n, bytes(row.body)) for row in packed if row.kind == "rejected"]
+    if spec.other_ports:  # the quarantine has a column for the port
+        refused = [
+            (row.n, to_segment(with_port_column(from_segment(bytes(row.body)), row.port, spec.rejected_schema)))
+            for row in packed
+            if row.kind == "rejected"
+        ]
     quarantined = sum(n for n, _ in refused)
     # Marks in the stream are of the same kinds, at places between these two.
     control_rows = [row for row in packed if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS)]
@@ -171,11 +204,3 @@ def _tagged(tag: str, segments: list[tuple[int, bytes]], driver_bytes: int) -> l
     """Return output rows; they are for the driver only if all of them together are few bytes."""
     fits = sum(len(body) for _, body in segments) <= driver_bytes
     return [Row(tag=tag, n=n, to_driver=fits, body=body) for n, body in segments]
-
-
-def _rejected(spec: JobSpec, row: Row) -> bytes:
-    """Return a segment of rejected rows as the quarantine takes it."""
-    body = bytes(row.body)
-    return (
-        to_segment(with_port_column(from_segment(body), row.port, spec.rejected_schema)) if spec.other_ports else body
-    )

@@ -6,6 +6,9 @@ arrival time that it is null, outside of the years 1 to 9999 (nothing in Python 
 time, after its batch, else one row would move the clock for ever. Then the partition columns, the column of a policy
 (null and NaN cannot be subtracted), and text that is not UTF-8, also within a struct, an array or a map: the next merge
 into a view that has it would fail.
+
+The batch's time differs from batch to batch, and Spark writes what is constant in a batch into the Java code that it
+generates: every batch would compile code of its own and run it cold. `_batch_time_us()` keeps it out of that code.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from panekeeper.framework.engine.flow import arrival_time
 from panekeeper.framework.engine.session.columns import column
 
 if TYPE_CHECKING:
@@ -50,6 +52,9 @@ INVALID_UTF8 = "INVALID_UTF8"
 
 _FIRST_US = -62_135_510_400_000_000
 """0001-01-02 in UTC: a time from here on is in the year 1 or later in every time zone."""
+_DAY_US = 86_400_000_000
+_NEVER_BEFORE_US = 1_577_836_800_000_000
+"""2020-01-01: a driver whose clock is earlier has not been set yet, as after a boot without a battery."""
 _END_US = 253_402_214_400_000_000
 """9999-12-31 in UTC: a time before it is in the year 9999 or earlier in every time zone."""
 
@@ -102,7 +107,7 @@ class RowChecks:
             if self.max_ahead_us is not None:
                 limit = timedelta(microseconds=self.max_ahead_us)
                 after = "its arrival" if what == "event time" else "its batch"
-                now = arrival_time.arrival_text(self._arrival() if what == "event time" else None)
+                now = arrival_text(self._arrival() if what == "event time" else None)
                 ahead = F.concat(text, F.lit(f" is more than {limit} ahead of {after} at "), now)
                 detail = F.when(reason == future, ahead).otherwise(detail)
         return detail
@@ -123,10 +128,9 @@ class RowChecks:
             time = column(self.arrival_time)
             rules += [(time.isNull(), NULL_ARRIVAL_TIME), (_is_out_of_range(time), ARRIVAL_TIME_OUT_OF_RANGE)]
             if self.max_ahead_us is not None:
-                rules.append((arrival_time.is_ahead(time, None, self.max_ahead_us), FUTURE_ARRIVAL_TIME))
+                rules.append((is_ahead(time, None, self.max_ahead_us), FUTURE_ARRIVAL_TIME))
         if self.event_time is not None and self.max_ahead_us is not None:
-            is_ahead = arrival_time.is_ahead(column(self.event_time), self._arrival(), self.max_ahead_us)
-            rules.append((is_ahead, FUTURE_EVENT_TIME))
+            rules.append((is_ahead(column(self.event_time), self._arrival(), self.max_ahead_us), FUTURE_EVENT_TIME))
         return rules
 
     def _column_rules(self) -> list[tuple[Column, str]]:
@@ -145,6 +149,42 @@ class RowChecks:
 
     def _arrival(self) -> Column | None:
         return column(self.arrival_time) if self.arrival_time else None
+
+
+def arrival_us(arrival: Column | None) -> Column:
+    """Return when the row arrived, us."""
+    return _batch_time_us() if arrival is None else F.coalesce(F.unix_micros(arrival), _batch_time_us())
+
+
+def is_ahead(time: Column, arrival: Column | None, limit_us: int) -> Column:
+    """Say whether a time is further than the limit after the row's arrival.
+
+    Nothing is ahead of a clock that is not set: every row of the present would be.
+    """
+    is_clock_set = _batch_time_us() >= F.lit(_NEVER_BEFORE_US)
+    if arrival is not None:
+        is_after = F.unix_micros(time) - arrival_us(arrival) > F.lit(limit_us)
+        return is_after & (arrival.isNotNull() | is_clock_set)
+    # Most rows are far from it, as a look at the date shows, whatever the session's time zone makes of it.
+    earliest = (F.unix_date(F.current_date()) - 1) * F.lit(_DAY_US)
+    is_near = F.unix_micros(time) > earliest + F.lit(limit_us)
+    return F.when(is_near, is_clock_set & (F.unix_micros(time) - _batch_time_us() > F.lit(limit_us))).otherwise(
+        F.lit(False)
+    )
+
+
+def arrival_text(arrival: Column | None) -> Column:
+    """Return when the row arrived, to be read."""
+    now = F.timestamp_micros(_batch_time_us()).cast("string")
+    return now if arrival is None else F.coalesce(arrival.cast("string"), now)
+
+
+def _batch_time_us() -> Column:
+    """The batch's time in the offset log, us: the same when it is replayed.
+
+    Spark does not generate code for `transform`, so what is in it stays data.
+    """
+    return F.element_at(F.transform(F.array(F.current_timestamp()), F.unix_micros), 1)
 
 
 def _is_out_of_range(time: Column) -> Column:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from panekeeper.framework.engine.flow import arrival_time
+from panekeeper.framework.engine.flow import row_checks
 from panekeeper.state.checkpoint.clock import now_us
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ def test_no_row_is_ahead_of_a_clock_that_is_not_set(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, batch_us: int, declared: str | None, *, is_ahead: bool
 ) -> None:
     """A row's own arrival time is a clock that is set; so is the batch's from 2020 on."""
-    monkeypatch.setattr(arrival_time, "_batch_time_us", lambda: F.lit(batch_us))
+    monkeypatch.setattr(row_checks, "_batch_time_us", lambda: F.lit(batch_us))
     arrival = None if declared is None else F.expr(declared)
-    found = spark.range(1).select(arrival_time.is_ahead(F.expr(NOW), arrival, HOUR_US).alias("ahead")).first()
+    found = spark.range(1).select(row_checks.is_ahead(F.expr(NOW), arrival, HOUR_US).alias("ahead")).first()
     assert found is not None
     assert found["ahead"] is is_ahead

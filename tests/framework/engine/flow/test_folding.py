@@ -22,9 +22,14 @@ from panekeeper.framework.core.outcome import BatchOutcome
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.core.steps import PartialRows, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
-from panekeeper.framework.engine.flow.batch_checkpoint import BatchWatermark
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
-from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, KEY_GROUP_COLUMN, REJECT_COLUMN, Packer
+from panekeeper.framework.engine.flow.packing import (
+    EVENT_TIME_COLUMN,
+    KEY_GROUP_COLUMN,
+    REJECT_COLUMN,
+    BatchWatermark,
+    Packer,
+)
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import MemoryStore
 
