@@ -33,7 +33,7 @@ from panekeeper import (
     ports,
     windowed,
 )
-from panekeeper.framework.engine.sources import backlog
+from panekeeper.framework.engine.sources import streams
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
@@ -261,13 +261,13 @@ def test_a_batch_that_would_not_fit_into_memory_is_refused_before_it_is_logged(
 ) -> None:
     """Files without a limit: at the first start, and those that came while the job was down; not those it has read."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 7))
-    monkeypatch.setattr(backlog, "usable_memory", lambda: 300)  # a file has 52 bytes a row
+    monkeypatch.setattr(streams, "usable_memory", lambda: 300)  # a file has 52 bytes a row
     without_limit = readings.spark.readStream.schema("sensor string, at timestamp, value bigint")
     monkeypatch.setattr(readings, "stream", lambda: without_limit.json(str(readings.folder / "in")))
     with pytest.raises(SetupError, match=r"in /.*/in that are not read yet have .*maxFilesPerTrigger.*maxBytesPerTr"):
         readings.start()
     assert not (readings.epoch / "offsets").exists()
-    monkeypatch.setattr(backlog, "usable_memory", lambda: 600)
+    monkeypatch.setattr(streams, "usable_memory", lambda: 600)
     readings.run()
     readings.put(("a", "10:02:10", 1))
     readings.run()  # more in all, and less that is new
