@@ -38,9 +38,9 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 @pytest.fixture(autouse=True)
 def _short_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lets a start not watch a job on another host: those of tests are in this process, and send heartbeats."""
-    from panekeeper.framework.engine.job import claim
+    from panekeeper.framework.engine.job import lease
 
-    monkeypatch.setattr(claim, "WATCH", claim.Watch(seconds=0.0))
+    monkeypatch.setattr(lease, "WATCH", lease.Watch(seconds=0.0))
 
 
 @pytest.fixture

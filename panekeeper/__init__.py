@@ -56,8 +56,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.declarations.user_policy import PartitionUse, UserPolicy
     from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
     from panekeeper.framework.engine.job.job import Job
-    from panekeeper.framework.engine.job.run_totals import BatchReport
-    from panekeeper.framework.engine.job.status import Drained, Status
+    from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
     from panekeeper.framework.engine.monitor.endpoint import MetricsEndpoint, serve_metrics
     from panekeeper.framework.engine.monitor.instruments import publish_metrics
     from panekeeper.framework.engine.session.session import session
@@ -204,8 +203,7 @@ _WHERE = {
     "panekeeper.framework.declarations.user_policy": "PartitionUse UserPolicy",
     "panekeeper.framework.declarations.windows": "Batched Sliding TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
-    "panekeeper.framework.engine.job.run_totals": "BatchReport",
-    "panekeeper.framework.engine.job.status": "Drained Status",
+    "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
     "panekeeper.framework.engine.monitor.endpoint": "MetricsEndpoint serve_metrics",
     "panekeeper.framework.engine.monitor.instruments": "publish_metrics",
     "panekeeper.framework.engine.session.session": "session",

@@ -26,7 +26,6 @@ from panekeeper.framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.framework.engine.job.job import Job
-from panekeeper.framework.engine.job.launch import JobLaunch
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to
 from panekeeper.framework.engine.job.startup_checks import open_checkpoint
@@ -173,7 +172,7 @@ class SparkRun:
             point_to(files, record)
             journal = BatchJournal(files=files, record=record, writer=self.sink, lease=lease, declared={})
             journal.complete()
-            return Job(JobLaunch.resume(files, record, pipeline, trigger_options(trigger), journal))
+            return Job(files, record, pipeline, trigger_options(trigger), journal)
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")

@@ -32,7 +32,7 @@ def test_a_second_start_is_refused_by_name_until_the_first_job_has_stopped(readi
     readings.put(("a", "10:00:10", 1))
     first = readings.start(trigger="immediate")
     running = left(readings, "running.json")
-    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*two jobs would overwrite"):
+    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*panekeeper drain"):
         readings.start()
     assert first.status().state.value == "running"
 

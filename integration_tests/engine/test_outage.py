@@ -10,12 +10,11 @@ import pytest
 from integration_tests.selection import first_before_release
 from panekeeper import Count, JobFailed, Sliding, Time, Tumbling, agg, windowed
 from panekeeper.framework.engine.clock import tick_scheduler
-from panekeeper.framework.engine.job import launch
+from panekeeper.framework.engine.job.job import Job
 from panekeeper.state.checkpoint import control_files
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
-    from panekeeper import Job
 
 MINUTE_US = 60_000_000
 
@@ -103,7 +102,7 @@ def test_what_is_overdue_happens_once_however_many_starts_were_aborted(
     for _ in range(2):
         clock.ahead_us += 100 * MINUTE_US
         with monkeypatch.context() as broken:
-            broken.setattr(launch.JobLaunch, "start_query", fail)
+            broken.setattr(Job, "_begin_query", fail)
             with pytest.raises(JobFailed, match="no worker came up"):
                 start(readings, window)
     clock.ahead_us += 100 * MINUTE_US

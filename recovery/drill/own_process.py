@@ -30,7 +30,7 @@ from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.upgrade.job_file import load_job
 
 if TYPE_CHECKING:
-    from panekeeper.framework.engine.job.run_totals import BatchReport
+    from panekeeper.framework.engine.job.status import BatchReport
 
 CHECKPOINT, TABLES, AWAY, BATCHES = "checkpoint", "tables", ".away", "batches"
 SAVEPOINT = "drill"

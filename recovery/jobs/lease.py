@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
-from panekeeper.framework.engine.job.claim import runs
-from panekeeper.framework.engine.job.lease import Lease, acquire, runs_here
-from panekeeper.framework.engine.job.lease_errors import if_it_crashed
+from panekeeper.framework.engine.job.lease import Lease, acquire, if_it_crashed, runs
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import CheckpointFolder
@@ -23,7 +21,7 @@ def running_on(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> 
         now: returns the time, us since the epoch.
     """
     owner = read_owner(folder)
-    return owner if owner is not None and runs(owner, now(), runs_here) else None
+    return owner if owner is not None and runs(owner, now()) else None
 
 
 def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us) -> None:

@@ -250,7 +250,7 @@ def read_report(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the job on a checkpoint, or the last one that ran there, reported of itself; empty if nothing.
 
     It is written with each heartbeat and at the end. The fields: batch (the last one whose tables are written), open
-    (the work it has open), and progress (`framework/engine/job/progress.py`). They are for reports, as all in
+    (the work it has open), and progress (`framework/engine/job/status.py`). They are for reports, as all in
     `stopped.json`; the owner of the lease is in the same object.
     """
     try:

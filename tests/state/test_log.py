@@ -57,9 +57,8 @@ def test_only_the_command_line_writes_to_the_terminal() -> None:
         "recovery/cli/",
         "recovery/drill/",
         "recovery/upgrade/job_file.py",
-        "program_end.py",
         "python_workers.py",
-        "spark_shutdown.py",
+        "engine/job/shutdown.py",
     )
     found = {
         name_of(path)

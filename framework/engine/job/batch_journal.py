@@ -42,13 +42,8 @@ import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import PORT, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
-from panekeeper.framework.declarations.errors import (
-    CheckpointInUse,
-    JobFailed,
-    PanekeeperError,
-    SinkError,
-)
-from panekeeper.framework.engine.job.spark_commit import spark_commit
+from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
+from panekeeper.framework.engine.job.query import spark_commit
 from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_of_its_own

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Literal, get_args
 
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.engine.job.run_totals import BatchReport
+from panekeeper.framework.engine.job.status import BatchReport
 from panekeeper.state.log import log_fields, logger
 
 OnCallbackError = Literal["log", "fail"]

@@ -6,54 +6,127 @@ It runs the query, passes each batch through the sink, and ends the query only w
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
 from panekeeper.framework.declarations.durations import Duration
-from panekeeper.framework.declarations.errors import DrainTimeout, JobNotRunning, PanekeeperError
+from panekeeper.framework.declarations.errors import CheckpointError, DrainTimeout, JobNotRunning, PanekeeperError
+from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
+from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
 from panekeeper.framework.engine.job import query as streaming
 from panekeeper.framework.engine.job.batch_journal import BatchContext
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
-from panekeeper.framework.engine.job.progress import report_fields
-from panekeeper.framework.engine.job.run_end import RunEnd
-from panekeeper.framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
-from panekeeper.framework.engine.job.shutdown.program_end import unattended_jobs
-from panekeeper.framework.engine.job.shutdown.signals import await_end
-from panekeeper.framework.engine.job.shutdown.spark_shutdown import spark_shutdown
-from panekeeper.framework.engine.job.status import Drained, JobState, Status
+from panekeeper.framework.engine.job.shutdown import await_end, spark_shutdown, unattended_jobs
+from panekeeper.framework.engine.job.status import BatchReport, Drained, JobState, RunTotals, StageClock, Status
+from panekeeper.framework.engine.session.settings import start_with_settings
 from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
+from panekeeper.framework.engine.sink.downtime import Downtime, build_report
+from panekeeper.framework.engine.sources.inputs import inputs_of
+from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.clock import Deadline, now_us
-from panekeeper.state.checkpoint.control_files import ControlKind
-from panekeeper.state.checkpoint.job_record import LastSavepoint, read_last_savepoint, require_all_batches_committed
+from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
+from panekeeper.state.checkpoint.epochs import read_pointer
+from panekeeper.state.checkpoint.job_record import (
+    LastSavepoint,
+    last_batches,
+    read_last_savepoint,
+    read_record,
+    require_all_batches_committed,
+)
+from panekeeper.state.checkpoint.lease import PreviousRun
+from panekeeper.state.log import logger
+from panekeeper.state.spark_logs import remove_unread_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
 
-    from panekeeper.framework.engine.job.launch import JobLaunch
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.job.batch_journal import BatchJournal
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.batch_output import BatchOutput
-    from panekeeper.framework.engine.sink.downtime import Downtime
+    from panekeeper.state.checkpoint.job_record import JobRecord
+
+_log = logger("job")
+
+
+class RunEnd:
+    """What ends a run: which of a stop, a drain or a flush was requested, and which has been processed. Thread-safe.
+
+    Args:
+        last_control_file: the newest one before this run could be seen; a command until then was one to an earlier run.
+            A start that completes a reset begins the numbers again: it is before that of the start in any case.
+
+    Attributes:
+        stopping: the run is to end after its batch.
+        drained: a batch has processed a drain.
+        flushed: a batch has processed a flush: the job is finished for good.
+        command_lock: held while a command is carried out, which may end the query and start it again.
+    """
+
+    def __init__(self, last_control_file: int) -> None:
+        self.stopping, self.drained, self.flushed = threading.Event(), threading.Event(), threading.Event()
+        self.command_lock = threading.Lock()
+        self._last_control_file = last_control_file
+
+    def note(self, *, is_flush: bool, drain_file: int | None) -> bool:
+        """Take note of what a batch has processed, and return whether the run ends with it.
+
+        Args:
+            is_flush: a flush.
+            drain_file: number of the control file with the newest drain; None if there was none.
+        """
+        if is_flush:
+            self.flushed.set()
+        elif (drain_file or 0) > self._last_control_file:
+            self.drained.set()
+        else:
+            return False
+        self.stopping.set()
+        return True
 
 
 class Job:
     """A windowed stream that is written to Delta tables. Made by `start()`; safe to use from several threads."""
 
-    def __init__(self, launch: JobLaunch) -> None:
-        self._launch = launch
-        self._totals = RunTotals(len(launch.record.group_ids))
-        self._callbacks = BatchCallbacks(launch.name)
+    def __init__(
+        self,
+        files: CheckpointFiles,
+        record: JobRecord,
+        pipeline: Pipeline,
+        trigger: Mapping[str, Any],
+        journal: BatchJournal,
+    ) -> None:
+        self._resume_file = write_control_file(files, "resume")  # so that what is overdue happens
+        self._files = files = files.unchecked()
+        self._record, self._pipeline, self._trigger = record, pipeline, trigger
+        self._name, self._spark = record.name, files.spark
+        self._lease, self._journal = journal.lease, replace(journal, files=files)
+        streams = [port.intake.df for port in pipeline.ports]
+        self._inputs = InputsRecord(
+            files.without_java(), inputs_of(streams), topics_read(streams), self._lease.require_held
+        )
+        self._control_cleanup = ControlCleanup(files)
+        self._totals = RunTotals(len(record.group_ids))
+        self._callbacks = BatchCallbacks(record.name)
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
-        self._end = RunEnd(min(launch.lease.last_control_file, launch.resume_file - 1))
+        self._end = RunEnd(min(self._lease.last_control_file, self._resume_file - 1))
         self._failure: BaseException | None = None
-        self._tick_scheduler = launch.start_ticks()
+        self._tick_scheduler = TickScheduler(files, on_outage=self._note_outage)
+        if pipeline.uses_wall_clock and "availableNow" not in trigger:
+            self._tick_scheduler.start()
         self._last_control_file: int | None = None
         self._downtime: Downtime | None = None
-        launch.lease.set_job(self._end_state, self._end_after_loss)
-        launch.lease.set_report(self.report)
+        self._lease.set_job(self._end_state, self._end_after_loss)
+        self._lease.set_report(self.report)
         self._start_query()
-        spark_shutdown.add(unattended_jobs.add(self), launch.files.spark)
+        unattended_jobs.add(self)
+        spark_shutdown.add(self, files.spark)
 
     @property
     def finished(self) -> bool:
@@ -63,7 +136,7 @@ class Job:
     @property
     def checkpoint(self) -> str:
         """Full path or URL of the checkpoint folder, as `savepoint()` and the commands take it."""
-        return self._launch.files.root
+        return self._files.root
 
     def await_end(self, timeout: Duration | None = None) -> bool:
         """Wait until the job ends, and return whether it has.
@@ -81,7 +154,7 @@ class Job:
 
     def process_available(self) -> None:
         """Wait until all that the source has at this call is processed. Raises `PanekeeperError` as `await_end`."""
-        if "availableNow" in self._launch.trigger:
+        if "availableNow" in self._trigger:
             self.await_end()
             return
         try:
@@ -102,9 +175,9 @@ class Job:
             PanekeeperError: the job failed; as `await_end`. Unless the last batch had begun, it is not flushed.
         """
         self._callbacks.require_outside("flush")
-        with self._end.command(deadline := Deadline(None), self._launch.lease):
+        with self._command(deadline := Deadline(None)):
             if not self.finished:
-                self._launch.acquire_lease()  # it has released its lease if it has ended
+                self._acquire_lease()  # it has released its lease if it has ended
                 self._process_what_is_there(deadline)
                 self._run_command("flush", self._end.flushed, deadline)
 
@@ -125,17 +198,17 @@ class Job:
         deadline = streaming.to_deadline(timeout)
         self._callbacks.require_outside("drain")
         try:
-            with self._end.command(deadline, self._launch.lease):
+            with self._command(deadline):
                 if self._has_ended(0.01):
-                    name, batch = self._launch.name, self._totals.batch
+                    name, batch = self._name, self._totals.batch
                     raise JobNotRunning(f"job {name!r} ended after batch {batch}: nothing to drain; start() resumes it")
                 self._end.drained.clear()
                 self._run_command("drain", self._end.drained, deadline)
         except TimeoutError as error:
-            what = f"job {self._launch.name!r} has not drained within {deadline.seconds:g} s; it ends after its batch"
+            what = f"job {self._name!r} has not drained within {deadline.seconds:g} s; it ends after its batch"
             raise DrainTimeout(f"{what}; if it is killed before, it resumes with that batch") from error
-        require_all_batches_committed(self._launch.files)
-        return self._totals.drained(self._launch.name)
+        require_all_batches_committed(self._files)
+        return self._totals.drained(self._name)
 
     def stop(self) -> None:
         """End the job after the running batch; it resumes from there at the next start.
@@ -147,21 +220,21 @@ class Job:
     def _stop(self, deadline: Deadline) -> None:
         self._end.stopping.set()
         while not self._callbacks.is_calling() and not self._has_ended(0.01):
-            streaming.end_between_batches(self._query, self._launch.files.spark)
+            streaming.end_between_batches(self._query, self._spark)
             deadline.require()
 
     def status(self) -> Status:
         """Return the job's state and counts, without waiting."""
-        return self._totals.status(self._launch.name, self._state(), self._tick_scheduler.failure)
+        return self._totals.status(self._name, self._state(), self._tick_scheduler.failure)
 
     def report(self) -> dict[str, Any]:
-        """Return what the job reports of itself: batch, open and progress (`framework/engine/job/progress.py`)."""
-        query = self._query if self._query_started.is_set() else None
-        return report_fields(self._totals, query, self._tick_scheduler.failure)
+        """Return what the job reports of itself: batch, open and progress (`RunTotals.report`)."""
+        spark = asdict(streaming.query_progress(self._query)) if self._query_started.is_set() else {}
+        return self._totals.report(spark, self._tick_scheduler.failure)
 
     def last_savepoint(self) -> LastSavepoint | None:
         """Return the newest savepoint of the checkpoint; None: there is none."""
-        return read_last_savepoint(self._launch.files)
+        return read_last_savepoint(self._files)
 
     @property
     def downtime(self) -> Downtime | None:
@@ -178,10 +251,41 @@ class Job:
         if self._end.stopping.is_set():
             self.stop()
 
+    @contextmanager
+    def _command(self, deadline: Deadline) -> Iterator[None]:
+        """Carry out a command in this block, one at a time, and let no thread release the lease meanwhile."""
+        try:
+            with deadline.acquire(self._end.command_lock):
+                yield
+        finally:
+            self._lease.release_if_ended()
+
+    def _acquire_lease(self) -> None:
+        """Acquire the lease again, if the job has released it, and check that the checkpoint is still the same.
+
+        Raises:
+            CheckpointInUse: another job runs there now.
+            CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun, or another run has been
+                on it, which may have other tables.
+        """
+        self._lease.acquire()
+        try:
+            current, now, then = read_pointer(self._files.checkpoint), read_record(self._files), self._record
+            same = current is not None and current.epoch == then.epoch
+            same = same and now is not None and (now.id, now.declaration) == (then.id, then.declaration)
+            if not same or not self._lease.is_continued:
+                raise CheckpointError(
+                    f"the checkpoint {self._files.root} was restored or reset since job {self._name!r} was started, or "
+                    "another run has been on it; start the job again by its start(), which reads what is there now"
+                )
+        except BaseException:
+            self._lease.roll_back()
+            raise
+
     def _process_what_is_there(self, deadline: Deadline) -> None:
         """End the query, process in another one what the sources hold now, and return once that one has ended."""
         self._stop(deadline)
-        self._launch = self._launch.for_what_is_there()
+        self._trigger = streaming.trigger_options("available_now")
         while self._end.stopping.is_set() and not self.finished:  # a stop or drain meanwhile would leave rows
             self._start_query()
             while not self._has_ended(0.2):
@@ -190,8 +294,10 @@ class Job:
     def _run_command(self, kind: ControlKind, done: threading.Event, deadline: Deadline) -> None:
         """Write a command and wait until a batch has processed it and the query has ended. Raises `TimeoutError`."""
         if not done.is_set():
-            self._launch.command(kind)
-        if self._launch.has_trigger_interval:  # else it is idle until its next trigger; the loop starts it again
+            self._acquire_lease()
+            self._lease.require_held()  # any run that reads a command follows it
+            write_control_file(self._files, kind)
+        if self._trigger.get("processingTime", "0 seconds") != "0 seconds":  # idle until then; the loop starts it again
             self._stop(deadline)
         while not (self._has_ended(0.05) and done.is_set()):
             if self._has_ended(0.01) and not done.is_set():
@@ -204,13 +310,13 @@ class Job:
             for event in (self._first_batch_started, self._query_started, self._end.stopping):
                 event.clear()
             self._failure = None
-            self._launch.acquire_lease()
+            self._acquire_lease()
             try:
                 if self._is_over_with_last_batch():
                     return
-                self._query = self._launch.start_query(self._process_batch)
+                self._query = self._begin_query()
             except Exception as error:
-                self._launch.lease.release(JobState.FAILED.value)
+                self._lease.release(JobState.FAILED.value)
                 raise self._to_panekeeper_error(error) from error
             self._query_started.set()
             try:
@@ -221,49 +327,110 @@ class Job:
                 raise self._to_panekeeper_error(error) from error
             return
 
+    def _begin_query(self) -> StreamingQuery:
+        """Start the query. Raises `CheckpointInUse` if the lease is lost."""
+        self._lease.require_held()
+        self._inputs.before_query()
+        folder, held = self._files.without_java(), self._lease.require_held
+        for file in remove_unread_entries(folder, held):
+            _log.info("%s is removed: the process was killed before a batch read what it names", file)
+        for file in remove_unread_flushes(folder, held, before=self._resume_file):
+            _log.warning("%s is removed: the run that was to be flushed ended before that; flush the job again", file)
+        packed = self._pipeline.packed(self._files, self._record.group_ids)
+        writer = packed.writeStream.foreachBatch(self._process_batch).queryName(self._name)
+
+        def start() -> StreamingQuery:
+            self._lease.require_held()
+            return writer.option("checkpointLocation", self._files.place).trigger(**self._trigger).start()
+
+        return start_with_settings(start, self._files, self._record.settings)
+
     def _process_batch(self, packed: DataFrame, number: int) -> None:
         """Steps 2 to 4 of the commit protocol (`batch_journal.py`); called by Spark between 1 and 5."""
         self._query_started.wait()  # from here on `self._query` is the query that runs this batch
         self._first_batch_started.set()
         try:
-            self._launch.begin_batch(number, self._last_control_file, self._query)
+            self._lease.require_held()  # whoever has taken over reads the state
+            self._inputs.before_reading(number)
+            if self._last_control_file is not None:  # the batch that has read it is committed now
+                query = None if "availableNow" in self._trigger else self._query
+                self._control_cleanup.remove_processed(self._last_control_file, query)
             with self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited
             self._failure = error
-            raise BatchFailed(f"batch {number} of job {self._launch.name} failed") from None
+            raise BatchFailed(f"batch {number} of job {self._name} failed") from None
 
     def _commit(self, packed: DataFrame, number: int) -> None:
         started_us, clock = now_us(), StageClock()
 
         def describe(batch: BatchOutput) -> BatchContext:
             clock.end("plan")
-            report = self._launch.downtime_report(batch)
+            report = self._downtime_report(batch)
             self._downtime = report or self._downtime
-            self._launch.inputs.after_reading()
+            self._inputs.after_reading()
             open_panes = self._totals.open_panes_after(batch)
             return BatchContext(started_us=started_us, open_panes=open_panes, downtime=report)
 
         try:
-            spec = self._launch.pipeline.spec
-            batch = self._launch.journal.run(packed, number, self._query, spec, describe)
+            spec = self._pipeline.spec
+            batch = self._journal.run(packed, number, self._query, spec, describe)
             clock.end("tables")
         finally:
             packed.unpersist()
-        self._launch.record_run(batch)
+        self._record_run(batch)
         self._end.note(is_flush=batch.flushed, drain_file=batch.last_drain_file)
         self._last_control_file = batch.last_control_file
         self._callbacks.notify(self._totals.add(batch, clock))
         self._tick_scheduler.schedule(self._totals.next_due())
         if self._end.stopping.is_set():
-            streaming.end_after_batch(self._query, self._launch.files.spark)
+            streaming.end_after_batch(self._query, self._spark)
+
+    def _downtime_report(self, batch: BatchOutput) -> Downtime | None:
+        """Return and log what the time before this start did, if `batch` is the first after it; None at the first."""
+        previous = self._lease.previous
+        if batch.outage is None or batch.resumed_us is None or previous is None:
+            return None
+        report = build_report(
+            self._name,
+            batch.number,
+            stopped_us=previous.seen_us,
+            started_us=batch.resumed_us,
+            clean=previous.clean,
+            outage=batch.outage,
+            late_us=batch.late_us,
+        )
+        _log.info("%s", report)
+        return report
+
+    def _note_outage(self, well_until_us: int) -> None:
+        """Note for the downtime report that the process was suspended, or its clock was set, while the job ran.
+
+        Args:
+            well_until_us: the last time at which it is known to have run, us since the epoch.
+
+        Raises:
+            CheckpointInUse: another job has taken over meanwhile; its control stream is not written to.
+        """
+        self._lease.require_held()
+        self._lease.set_previous(PreviousRun.at(self._name, well_until_us))
+
+    def _record_run(self, batch: BatchOutput) -> None:
+        """Record for the next downtime report that this run, or an aborted start before it, has committed a batch.
+
+        A batch that an aborted start had begun is run again with the time of that start, and reported as such.
+        """
+        if batch.last_resume_file is not None and batch.resumed_us is not None:
+            aborted = PreviousRun.at(self._name, batch.resumed_us)
+            self._lease.set_previous(None if batch.last_resume_file >= self._resume_file else aborted)
 
     def _is_over_with_last_batch(self) -> bool:
-        """Complete a batch of this run that was interrupted, and return whether the job ends with it."""
-        batch = self._launch.complete_batch()
+        """Complete a batch of this run that was interrupted, as a start does; return whether the job ends with it."""
+        begun, committed = last_batches(self._files.without_java())
+        batch = None if begun == committed else self._journal.complete()
         if batch is None or not self._end.note(is_flush=batch.is_flush, drain_file=batch.drain_file):
             return False
-        self._launch.lease.release(self._state().value)
+        self._lease.release(self._state().value)
         return True
 
     def _is_over(self, seconds: float) -> bool:
@@ -280,7 +447,7 @@ class Job:
         except StreamingQueryException as error:
             raise self._to_panekeeper_error(error) from error
         if ended:
-            self._launch.lease.release_if_ended()
+            self._lease.release_if_ended()
             self._tick_scheduler.close()
             if self._failure is not None:
                 raise self._failure
@@ -297,11 +464,12 @@ class Job:
         """Return how the job has ended, None while it runs, is started or gets a command. Called by its lease."""
         if not self._query_started.is_set() or self._end.command_lock.locked() or streaming.is_running(self._query):
             return None
-        return self._launch.end_run(self._state())
+        self._inputs.close()
+        return self._state().value
 
     def _to_panekeeper_error(self, error: BaseException) -> PanekeeperError:
-        self._launch.lease.release_if_ended()
-        return translate(self._failure or error, self._launch.name)
+        self._lease.release_if_ended()
+        return translate(self._failure or error, self._name)
 
     def _state(self) -> JobState:
         return JobState.FLUSHED if self.finished else streaming.state_of(self._query, self._failure)

@@ -1,8 +1,15 @@
 """The lease of a checkpoint: one job at a time runs on it, and holds the lease from its start to its end.
 
-Two queries on one checkpoint overwrite each other's offsets and state, and Spark does not always notice. So a job
-holds a lease, and writes `panekeeper/running.json`: its process, and a heartbeat every few seconds. A start is refused
-while that job is alive, and takes the lease over once it has crashed (`framework/engine/job/claim.py`).
+Two queries on one checkpoint overwrite each other's offsets and state, and Spark does not always notice. So a start
+acquires the lease first:
+
+1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. One on this
+  machine is looked up; one on another host has crashed if its last heartbeat is old and it sends none while it is
+  watched: the clocks of two hosts may differ.
+2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
+  store that would let both create it is refused.
+3 Older claims are removed: from here on a process that was paused has lost the lease.
+4 `running.json` is written, with the process; and every few seconds again, as a heartbeat.
 
 Before each batch, before each commit to a table and with each heartbeat the job checks that its claim is still there.
 When the job ends, `stopped.json` says when and how, and its claim and `running.json` are removed. A job that crashed
@@ -12,36 +19,72 @@ leaves both, with its last heartbeat.
 from __future__ import annotations
 
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from panekeeper.framework.declarations.errors import CheckpointInUse, PanekeeperError
-from panekeeper.framework.engine.job.claim import Watch, claim_if_free
-from panekeeper.framework.engine.job.lease_errors import could_not_renew, lost_lease, not_writable
-from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.folder import RUNNING_FILE, STOPPED_FILE, CheckpointFolder
+from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, PanekeeperError
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
+from panekeeper.state.checkpoint.control_files import newest_control_file
+from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, CheckpointFolder
 from panekeeper.state.checkpoint.lease import (
     HEARTBEAT_TIMEOUT_US,
     LeaseOwner,
     PreviousRun,
     drop_claim,
     has_claim,
+    is_exclusive,
+    last_run,
+    last_token,
+    make_claim,
+    newest_claim,
+    newest_claim_number,
+    previous_run,
     put_before,
+    read_end,
+    read_owner,
+    remove_older_claims,
 )
 from panekeeper.state.log import logger
 
 HEARTBEAT_SECONDS = 5.0
+_TIMEOUT_SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
 
 _held: dict[str, Lease] = {}
 """Leases of this process by token: in this process the job itself says whether it has ended."""
 
 
-def runs_here(token: str) -> bool:
-    """Return whether the lease of this process with a token is held by a job that runs."""
-    return (held := _held.get(token)) is not None and held.release_if_ended()
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """How a start finds out whether a job on another host lives, whose clock it cannot compare with its own.
+
+    Attributes:
+        clock: returns seconds from any fixed time, which no change of the wall clock concerns.
+        sleep: called with a number of seconds to wait.
+        seconds: how long the heartbeat of a job that has crashed stays the same: longer than that of one that lives.
+    """
+
+    clock: Callable[[], float] = monotonic_seconds
+    sleep: Callable[[float], None] = time.sleep
+    seconds: float = 20.0
+
+    def sees_life(self, folder: CheckpointFolder, owner: LeaseOwner) -> bool:
+        """Return whether an owner sends a heartbeat, or gives the lease up, within that time."""
+        until = self.clock() + self.seconds
+        while self.clock() < until:
+            self.sleep(1.0)
+            found = read_owner(folder)
+            if found is None or (found.token, found.seen) != (owner.token, owner.seen):
+                return True
+        return False
+
+
+WATCH = Watch()
+"""How a start watches, unless a test says otherwise."""
 
 
 class Lease:
@@ -56,13 +99,7 @@ class Lease:
     """
 
     def __init__(
-        self,
-        folder: CheckpointFolder,
-        owner: LeaseOwner,
-        *,
-        now: Callable[[], int] = now_us,
-        watch: Watch | None = None,
-        confirm_delay_seconds: float = 0.0,
+        self, folder: CheckpointFolder, owner: LeaseOwner, now: Callable[[], int], watch: Watch | None
     ) -> None:
         self.previous: PreviousRun | None = None
         self.last_run: PreviousRun | None = None
@@ -70,7 +107,7 @@ class Lease:
         self.is_continued, self.last_control_file = True, 0
         self._released: str | None = None  # token of the lease that this object had before
         self._folder, self._owner, self._log = folder, owner, logger("job", job=owner.name)
-        self._now, self._watch, self._confirm_delay = now, watch, confirm_delay_seconds
+        self._now, self._watch = now, watch
         self._end_state: Callable[[], str | None] = lambda: None
         self._end_job: Callable[[CheckpointInUse], None] = lambda _: None
         self._report: Callable[[], Mapping[str, Any]] = dict
@@ -79,7 +116,7 @@ class Lease:
         self._lock, self._done = threading.RLock(), threading.Event()
 
     def acquire(self) -> None:
-        """Acquire the lease, unless it is held already. Raises `CheckpointInUse`."""
+        """Acquire the lease, unless it is held already. Raises as the function `acquire`."""
         with self._lock:
             if self._is_held:
                 return
@@ -87,19 +124,56 @@ class Lease:
             owner = replace(self._owner, token=uuid.uuid4().hex, since=now, seen=now)
             _held[owner.token] = self  # before the claim: another start in this process may read it at once
             try:
-                claimed = claim_if_free(folder, owner, self._confirm_delay, runs_here, self._watch)
+                self._claim(owner)
             except BaseException as error:
                 del _held[owner.token]
                 if isinstance(error, PanekeeperError) or not isinstance(error, Exception):
                     raise
-                raise not_writable(folder, error) from error
-            self.is_continued = claimed.last_token == (self._released or claimed.last_token)
-            self._owner, self.last_control_file = claimed.owner, claimed.last_control_file
-            self.replaced, self.previous, self.last_run = claimed.replaced, claimed.previous, claimed.last_run
+                raise CheckpointError(
+                    f"the checkpoint folder {folder.root} cannot be written: {first_line(error)}; make it writable for "
+                    "this user, or choose another folder"
+                ) from error
             self._is_held, self._expired = True, None
             self._log.info("%s holds the lease of %s", self._owner, folder.root)
             self._done = done = threading.Event()
             threading.Thread(target=self._send_heartbeats, args=(done,), name="panekeeper-lease", daemon=True).start()
+
+    def _claim(self, owner: LeaseOwner) -> None:
+        folder = self._folder
+        if (here := read_owner(folder)) is not None and here.is_in_this_process:
+            runs(here, owner.since)  # a job that has ended releases its lease
+        # Before 1: a later claim or end is another start's, and a later command is for this owner.
+        newest, ended = newest_claim_number(folder), read_end(folder).get("token")
+        last_control_file = newest_control_file(folder)
+        # 1
+        crashed = _require_free(folder, owner.since, self._watch or WATCH)
+        previous, last, token = previous_run(folder, crashed), last_run(folder, crashed), last_token(folder, crashed)
+        if not owner.has_run:
+            owner = replace(owner, before=None if previous is None else asdict(previous))
+        # 2
+        try:
+            owner = make_claim(folder, owner, newest)
+        except FileExistsError:
+            raise _in_use(folder, newest_claim(folder) or owner, "was started at the same time", owner.since) from None
+        try:
+            if not is_exclusive(folder, owner):
+                raise CheckpointError(
+                    f"the store of the checkpoint {folder.root} overwrites a file that must be new, so of two jobs "
+                    "that start at the same time both would run. Use a store with conditional writes (If-None-Match, "
+                    "as Amazon S3 has), or a folder on a local disk or HDFS"
+                )
+            if read_end(folder).get("token") != ended:  # another one has begun and ended since, and its claim is gone
+                raise CheckpointInUse(
+                    f"another job has run on {folder.root} while this one was starting; start it again"
+                )
+            remove_older_claims(folder, owner)  # 3
+            folder.write_json(RUNNING_FILE, asdict(owner), replace=True)  # 4
+        except BaseException:
+            drop_claim(folder, owner)
+            raise
+        self.is_continued = token == (self._released or token)
+        self._owner, self.last_control_file = owner, last_control_file
+        self.replaced, self.previous, self.last_run = crashed, previous, last
 
     def set_job(
         self, end_state: Callable[[], str | None], end_job: Callable[[CheckpointInUse], None] = lambda _: None
@@ -203,7 +277,7 @@ class Lease:
                 raise self._expired
             if self._is_held:
                 self._mark_released(self._owner.token)
-        raise lost_lease(self._folder, self._owner)
+        raise _lost_lease(self._folder, self._owner)
 
     def renew(self) -> None:
         """Write a heartbeat; release the lease if the job has ended, end the job if another one has taken it over."""
@@ -215,7 +289,7 @@ class Lease:
                 self._folder.write_json(RUNNING_FILE, self._reported() | asdict(self._owner), replace=True)
                 return
             self._mark_released(self._owner.token)
-        lost = lost_lease(self._folder, self._owner)
+        lost = _lost_lease(self._folder, self._owner)
         self._log.warning("%s", lost)
         self._end_job(lost)
 
@@ -226,7 +300,11 @@ class Lease:
         with self._lock:
             if silent_us <= HEARTBEAT_TIMEOUT_US or self._expired is not None or not self._is_held:
                 return
-            self._expired = could_not_renew(self._folder, self._owner, silent_us // 1_000_000, error)
+            self._expired = CheckpointInUse(
+                f"{self._owner} could not renew its lease of the checkpoint {self._folder.root} for "
+                f"{silent_us // 1_000_000} s ({first_line(error)}), and a job on another host may take over: so it has "
+                "stopped. Nothing is lost; once the folder can be written, start it again"
+            )
         self._end_job(self._expired)
 
     def _reported(self) -> dict[str, Any]:
@@ -259,7 +337,6 @@ def acquire(
     what: str = "job",
     now: Callable[[], int] = now_us,
     watch: Watch | None = None,
-    confirm_delay_seconds: float = 0.0,
 ) -> Lease:
     """Acquire the lease of a checkpoint for the job `name` of this process.
 
@@ -269,18 +346,65 @@ def acquire(
         what: what this process does with the checkpoint, as in "the restore of job".
         now: returns the wall-clock time, us since the epoch.
         watch: how a job on another host is watched, of which the clocks say that it has crashed.
-        confirm_delay_seconds: how long to wait before the claim is read back, where a create may not be exclusive.
 
     Raises:
         CheckpointInUse: another job runs on it, or is being started on it.
         CheckpointError: the folder cannot be written, or cannot refuse one of two starts at the same time.
     """
-    lease = Lease(
-        folder,
-        LeaseOwner.of_this_process(name, what),
-        now=now,
-        watch=watch,
-        confirm_delay_seconds=confirm_delay_seconds,
-    )
+    lease = Lease(folder, LeaseOwner.of_this_process(name, what), now, watch)
     lease.acquire()
     return lease
+
+
+def runs(owner: LeaseOwner, now: int) -> bool:
+    """Return whether the job, or command, of an owner runs at the time `now` (us), as far as its heartbeat says."""
+    if owner.is_in_this_process:
+        return (held := _held.get(owner.token)) is not None and held.release_if_ended()
+    return owner.is_alive(now)
+
+
+def _require_free(folder: CheckpointFolder, now: int, watch: Watch) -> LeaseOwner | None:
+    """Return the owner of the lease that a crashed job has left, or None. Raises `CheckpointInUse`."""
+    old = read_owner(folder)
+    if old is not None and runs(old, now):
+        raise _in_use(folder, old, "runs", now)
+    starting = newest_claim(folder)
+    known = (None if old is None else old.token, read_end(folder).get("token"))
+    if starting is not None and starting.token not in known and runs(starting, now):
+        raise _in_use(folder, starting, "is being started", now)
+    if old is not None and not old.is_on_this_machine and watch.sees_life(folder, old):
+        raise _in_use(folder, old, "runs", now)
+    return read_owner(folder)  # a job of this process may have ended just now, and released its lease
+
+
+def _in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str, now: int) -> CheckpointInUse:
+    if owner.what == "job":
+        advice = f"Stop that job first (`panekeeper drain {folder.root}`), or give this one a folder of its own"
+    else:
+        advice = "Wait until it has ended"
+    return CheckpointInUse(
+        f"{owner} {how} on the checkpoint {folder.root}. {advice}{if_it_crashed(folder, owner, now)}."
+    )
+
+
+def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
+    """Return what to do if the owner of a lease is gone, to be added to a message; empty if it is known to live."""
+    if not owner.is_on_this_machine:
+        return f"; if that process has crashed, this one may start {_TIMEOUT_SECONDS} s after its last heartbeat"
+    silent = (now - owner.seen) // 1_000_000
+    if silent <= _TIMEOUT_SECONDS:
+        return ""
+    # It is suspended, could not reach the folder at its end, or another process has its number, as after a reboot.
+    return (
+        f"; it has sent no heartbeat for {silent} s: end process {owner.pid} if it is that one, else remove "
+        f"{RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.place}"
+    )
+
+
+def _lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:
+    end = "This batch is not committed, and nothing is lost" if owner.what == "job" else "It changes nothing more"
+    return CheckpointInUse(
+        f"{owner} has lost the lease of the checkpoint {folder.root}: it sent no heartbeat for {_TIMEOUT_SECONDS} s, "
+        f"and another job or a restore has taken over. {end}; `panekeeper status {folder.root}` shows which job runs "
+        "there now"
+    )

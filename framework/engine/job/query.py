@@ -1,4 +1,4 @@
-"""How a streaming query is triggered, and how it is ended at the boundary between two batches.
+"""Spark's streaming query: how it is triggered, ended between two batches, and what it reports and will commit.
 
 `StreamingQuery.stop()` interrupts the thread that runs the batch. If that thread is inside a Python `foreachBatch`
 (nearly always, with a busy stream), Spark 4.2 throws a StackOverflowError, and the batch is left uncommitted.
@@ -10,12 +10,17 @@ thread is idle between batches.
 
 from __future__ import annotations
 
+import json
 import threading
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.job.status import JobState
+from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 from panekeeper.state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
@@ -31,6 +36,9 @@ MAX_ATTEMPTS = 3
 _STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _IDLE_FRAMES = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
 _FRAMES_TO_CHECK = 6  # frames; the JVM's own part of a sleep is one to three of them
+_STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
+_WITHOUT_IDS = "1"
+"""The format of stored state in which a task overwrites what another one has stored of the same batch."""
 
 
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
@@ -135,3 +143,85 @@ def trigger_options(trigger: QueryTrigger) -> dict[str, Any]:
 def to_deadline(timeout: Duration | None) -> Deadline:
     """Return the deadline that ends a timeout; None: no limit. Raises `DeclarationError` for what is no duration."""
     return Deadline(None if timeout is None else to_seconds(timeout, "timeout"))
+
+
+def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
+    """Return what Spark will write to its log of commits for the batch that a query runs, once its plan has run.
+
+    That is known then: the watermark of the next batch and, in format 2, the ids of the state that the tasks of the
+    batch have stored. To be called in the thread of the query.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- what a batch commits is nowhere public
+    execution = query._jsq.streamingQuery()  # noqa: SLF001 -- as above
+    plan = execution.getLatestExecutionContext().executionPlan().executedPlan()
+    tracker = execution.watermarkTracker()
+    tracker.updateWatermark(plan)  # as Spark does next; a repetition changes nothing
+    metadata: dict[str, Any] = {"nextBatchWatermarkMs": tracker.currentWatermark()}
+    state_format = spark.conf.get(FORMAT_SETTING) or _WITHOUT_IDS
+    if state_format != _WITHOUT_IDS:
+        stateful = jvm.java.lang.Class.forName(_STATEFUL)
+        writers = [one for one in _operators(plan) if stateful.isInstance(one)]
+        metadata["stateUniqueIds"] = {str(one.stateInfo().get().operatorId()): _state_ids(jvm, one) for one in writers}
+    return f"v{state_format}\n{json.dumps(metadata, separators=(',', ':'))}"
+
+
+def _operators(plan: Any) -> Iterator[Any]:
+    yield plan
+    children = plan.children()
+    for number in range(children.size()):
+        yield from _operators(children.apply(number))
+
+
+def _state_ids(jvm: Any, operator: Any) -> list[list[str]]:
+    """Return the ids of what each task has stored, in the order of the shuffle partitions; in one call of Java."""
+    json4s, no_types = (
+        jvm.org.json4s.jackson.Serialization,
+        getattr(jvm.org.json4s, "NoTypeHints$").__getattr__("MODULE$"),
+    )
+    infos = json.loads(json4s.write(operator.getStateStoreCheckpointInfo(), json4s.formats(no_types)))
+    return [info.get("stateStoreCkptId") or [] for info in infos]
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryProgress:
+    """What Spark reports of the last batch of a query.
+
+    Attributes:
+        rows_behind: rows that the sources held and the query had not read; None where no source counts them. Kafka
+            does.
+        state_bytes: size of the state on disk, over all shuffle partitions; None before the first batch.
+    """
+
+    rows_behind: int | None = None
+    state_bytes: int | None = None
+
+
+def query_progress(query: StreamingQuery) -> QueryProgress:
+    """Return the progress of a query; empty before its first batch has ended."""
+    last = query._jsq.lastProgress()  # noqa: SLF001 -- one call; the public form makes one for each field
+    return QueryProgress() if last is None else read_progress(json.loads(last.json()))
+
+
+def read_progress(fields: Mapping[str, Any]) -> QueryProgress:
+    """Return what a progress of Spark's, as it writes it in JSON, says.
+
+    >>> read_progress({"sources": [{"endOffset": {"t": {"0": 7}}, "latestOffset": {"t": {"0": 9}}}]}).rows_behind
+    2
+    """
+    behind = [rows for source in fields.get("sources", ()) if (rows := _rows_behind(source)) is not None]
+    sizes = [one.get("customMetrics", {}).get("rocksdbSstFileSize") for one in fields.get("stateOperators", ())]
+    known = [size for size in sizes if size is not None]
+    return QueryProgress(rows_behind=sum(behind) if behind else None, state_bytes=sum(known) if known else None)
+
+
+def _rows_behind(source: Mapping[str, Any]) -> int | None:
+    """Return the rows that a source held and a batch had not read, from offsets by topic and Kafka partition."""
+    with suppress(AttributeError, TypeError, ValueError):
+        latest, end = (_offsets(source[name]) for name in ("latestOffset", "endOffset") if source.get(name))
+        return sum(max(0, offset - end.get(place, offset)) for place, offset in latest.items())
+    return None
+
+
+def _offsets(value: Any) -> dict[tuple[str, str], int]:
+    topics = json.loads(value) if isinstance(value, str) else value
+    return {(topic, one): int(offset) for topic, partitions in topics.items() for one, offset in partitions.items()}

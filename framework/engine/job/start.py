@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.framework.engine.job.job import Job
-from panekeeper.framework.engine.job.launch import JobLaunch
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.framework.engine.job.startup_checks import (
@@ -35,7 +34,6 @@ from panekeeper.framework.engine.job.startup_checks import (
 )
 from panekeeper.framework.engine.job.table_checks import require_fitting_tables
 from panekeeper.framework.engine.job.upgrade import take_tables, with_columns_found
-from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.small_commits import SmallTables
 from panekeeper.framework.engine.sink.table_writer import TableWriter
@@ -56,8 +54,6 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.sink.tables import TableLayout, Tables
     from panekeeper.framework.engine.user_sinks.protocol import Sink
     from panekeeper.state.checkpoint.job_record import JobRecord
-
-_CONFIRM_DELAY_SECONDS = 1.0  # lets the writes of two starts pass each other, where a create may not be exclusive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,11 +126,10 @@ def lease_of_current_epoch(root: CheckpointFiles, name: str) -> Iterator[tuple[C
         CheckpointError: the folder has an older layout, or cannot be written.
         CorruptState: which epoch is current cannot be read, or that epoch is gone.
     """
-    delay = 0.0 if root.local_folder() is not None or is_s3(root.root) else _CONFIRM_DELAY_SECONDS
     while True:
         epoch = _current(root)  # 1
         files = epoch_folder(root, epoch)
-        lease = acquire(files.without_java(), name, confirm_delay_seconds=delay)  # 2
+        lease = acquire(files.without_java(), name)  # 2
         try:
             if _current(root) == epoch:  # 3
                 yield files.while_held(lease.require_held), lease
@@ -188,7 +183,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     fitting = require_fitting_tables(files, record, paths, writer.small, metadata=found, made=made)
     take_tables(files, record, tables, pipeline.spec, writer)
     batches = journal(record=record, declared=paths, tables=fitting)
-    return Job(JobLaunch.resume(files, record, pipeline, start.trigger, batches))  # 7
+    return Job(files, record, pipeline, start.trigger, batches)  # 7
 
 
 def point_to(files: CheckpointFiles, record: JobRecord) -> None:

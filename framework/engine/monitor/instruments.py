@@ -18,7 +18,7 @@ from panekeeper.state.log import logger
 if TYPE_CHECKING:
     from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
 
-    from panekeeper.framework.engine.job.run_totals import BatchReport
+    from panekeeper.framework.engine.job.status import BatchReport
     from panekeeper.state.checkpoint.job_record import LastSavepoint
 
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
@@ -38,7 +38,7 @@ class MeasuredJob(Protocol):
         ...
 
     def report(self) -> Mapping[str, Any]:
-        """Return what the job reports of itself (`framework/engine/job/progress.py`)."""
+        """Return what the job reports of itself (`RunTotals.report`)."""
         ...
 
     def last_savepoint(self) -> LastSavepoint | None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from panekeeper.framework.builder.outputs import DeltaJob
     from panekeeper.framework.engine.job.job import Job
-    from panekeeper.framework.engine.job.run_totals import BatchReport
+    from panekeeper.framework.engine.job.status import BatchReport
 
 _JOIN_SECONDS = 0.05
 _SETTINGS: dict[str, int | str] = {"spark.sql.shuffle.partitions": 2, "spark.driver.memory": "1g"}

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
+from panekeeper.framework.engine.job.job import RunEnd
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.framework.engine.job.run_end import RunEnd
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.jobs.job_status import JobStatus
 from panekeeper.recovery.jobs.remote import drain

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, Self
 
-from panekeeper.framework.engine.job.claim import Watch
-from panekeeper.framework.engine.job.lease import acquire
+from panekeeper.framework.engine.job.lease import Watch, acquire
 from panekeeper.state.checkpoint.folder import RUNNING_FILE, JsonFiles
 from panekeeper.state.checkpoint.lease import LeaseOwner
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import pytest
 
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.state.checkpoint.folder import RUNNING_FILE, STOPPED_FILE, LocalFolder
+from panekeeper.state.checkpoint.folder import RUNNING_FILE, LocalFolder
 from panekeeper.state.checkpoint.lease import PreviousRun
 
 
@@ -90,21 +89,6 @@ def test_a_job_that_failed_did_not_end_cleanly(tmp_path: Any) -> None:
     first.set_previous(None)
     runs.end(first, 20, "failed")
     assert runs.start(30).previous == PreviousRun(name="job", since_us=10, seen_us=20, clean=False)
-
-
-def test_a_lease_of_an_earlier_version_is_one_of_a_run(tmp_path: Any) -> None:
-    """Its files have no such fields."""
-    runs = Runs(tmp_path)
-    first = runs.start(10)
-    left = {name: value for name, value in asdict(first._owner).items() if name not in ("has_run", "before")}
-    runs.end(first, 20)
-    end = {"at": 30, "state": "ended", "name": "job", "since": 10, "token": "old"}
-    runs.folder.write_json(STOPPED_FILE, end, replace=True)
-    second = runs.start(40)
-    assert second.previous == PreviousRun(name="job", since_us=10, seen_us=30, clean=True)
-    second.roll_back()
-    runs.folder.write_json(RUNNING_FILE, left | {"pid": 2**22 + 1, "started": None, "seen": 35}, replace=True)
-    assert runs.start(50).previous == PreviousRun(name="job", since_us=10, seen_us=35, clean=False)
 
 
 @pytest.mark.parametrize("ending", ["crash", "failed"])

@@ -11,7 +11,7 @@ import pytest
 
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks
-from panekeeper.framework.engine.job.run_totals import BatchReport
+from panekeeper.framework.engine.job.status import BatchReport
 
 
 def test_a_later_callback_receives_earlier_reports() -> None:

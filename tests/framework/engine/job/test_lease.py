@@ -1,20 +1,44 @@
-"""One job at a time on one checkpoint: which start is refused, and what the next job reads of the last one."""
+"""One job at a time on one checkpoint: which start is refused, what the next one reads, and what a lost lease means."""
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from panekeeper import CheckpointError, CheckpointInUse
-from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, claim_file
-from panekeeper.state.checkpoint.lease import PreviousRun, is_alive, read_owner, started_at
+from panekeeper.framework.engine.job.lease import Lease, acquire
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.lease import holding, require_stopped
+from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, LocalFolder, claim_file
+from panekeeper.state.checkpoint.lease import LeaseOwner, PreviousRun, is_alive, make_claim, read_owner, started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by, watching
+
+ROOT = Path(__file__).resolve().parents[4]
+
+STARTER = """
+import sys
+from pathlib import Path
+from panekeeper import CheckpointInUse
+from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.framework.engine.job.lease import acquire
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    acquire(LocalFolder(Path(sys.argv[1])), "other")
+    print("won", flush=True)
+except CheckpointInUse:
+    print("refused", flush=True)
+sys.stdin.readline()
+"""
 
 
 @pytest.fixture
@@ -249,3 +273,244 @@ def test_a_store_that_overwrites_what_must_be_new_is_refused() -> None:
     with pytest.raises(CheckpointError, match="Use a store with conditional writes"):
         acquire(folder, "first")
     assert folder.files == {}
+
+
+def test_pods_with_equal_names_and_process_numbers_are_different_owners() -> None:
+    """Neither is taken for this process, nor is its process looked up here: it counts as running for a minute."""
+    folder, clock = Memory(), Clock(50)
+    here = left_by(folder)
+    acquire(folder, "second", now=clock).roll_back()
+    for elsewhere in ({"boot": "another"}, {"process": "another", "boot": "another"}):
+        folder.write_json(RUNNING_FILE, asdict(here) | elsewhere, replace=True)
+        with pytest.raises(CheckpointInUse, match=r"may start 60 s after its last heartbeat"):
+            acquire(folder, "second", now=clock)
+    folder.write_json(RUNNING_FILE, asdict(here) | {"process": "another"}, replace=True)
+    with pytest.raises(CheckpointInUse, match="job 'first'"):
+        acquire(folder, "second", now=Clock(10**15))
+
+
+def test_what_this_process_could_not_release_it_may_take_again() -> None:
+    """A store that was away when a command ended has its lease still; the same command, run again, was refused."""
+    folder = Memory()
+    with holding(folder, "first", "the restore of job"):
+        folder.broken = True
+    folder.broken = False
+    assert folder.read_json(RUNNING_FILE)["what"] == "the restore of job"
+    with holding(folder, "first", "the restore of job") as lease:
+        lease.require_held()
+        with pytest.raises(SavepointRefused, match="is in use"):
+            require_stopped(folder)
+
+
+def test_a_process_of_this_machine_that_is_silent_has_a_way_out() -> None:
+    """It lives, and may have lost the store when it released its lease: whether it goes on is not known here."""
+    folder = Memory()
+    init = {"pid": 1, "started": started_at(1), "process": "another"}
+    left_by(folder, what="the restore of job", seen=0, **init)
+    with pytest.raises(SavepointRefused, match=r"no heartbeat for 100 s: end process 1 if it is that one, else"):
+        require_stopped(folder, now=Clock(100 * SECOND))
+
+
+def test_of_many_starters_in_one_process_one_wins(tmp_path: Path) -> None:
+    """Threads that start together: one takes the lease, all others are refused."""
+    gate = threading.Barrier(8)
+
+    def start(number: int) -> str | None:
+        gate.wait()
+        try:
+            acquire(LocalFolder(tmp_path), f"job-{number}").set_job(lambda: None)
+        except CheckpointInUse:
+            return None
+        return f"job-{number}"
+
+    with ThreadPoolExecutor(8) as pool:
+        winners = [name for name in pool.map(start, range(8)) if name]
+    owner = read_owner(LocalFolder(tmp_path))
+    assert owner is not None
+    assert winners == [owner.name]
+
+
+@dataclass(frozen=True)
+class LetsAnotherStart(LocalFolder):
+    """A folder in which another job starts after a start has found the lease free, and before it claims it."""
+
+    reads: list[str] = field(default_factory=list)
+    faster: list[Lease] = field(default_factory=list)
+    ends: bool = False
+
+    def read_json(self, name: str) -> Any:
+        found = super().read_json(name)
+        if name == STOPPED_FILE:  # read twice to find the lease free, once for the run before
+            self.reads.append(name)
+            if len(self.reads) == 3:
+                self.faster.append(acquire(LocalFolder(self.path), "faster"))
+                self.faster[0].set_job(lambda: None)
+                if self.ends:
+                    self.faster[0].release("ended")
+        return found
+
+
+def test_a_start_does_not_take_the_lease_of_one_that_came_between(tmp_path: Path) -> None:
+    """It claims the number after the claims that it has seen, not after those that were made since."""
+    folder = LetsAnotherStart(tmp_path)
+    with pytest.raises(CheckpointInUse, match="faster"):
+        acquire(folder, "slower")
+    (faster,) = folder.faster
+    faster.require_held()
+    faster.release("ended")
+
+
+def test_a_start_does_not_go_by_what_was_there_before_another_run(tmp_path: Path) -> None:
+    """That one has ended meanwhile, and its number is free again: what it says of the tables is not what was read."""
+    folder = LetsAnotherStart(tmp_path, ends=True)
+    with pytest.raises(CheckpointInUse, match=r"another job has run on .* while this one was starting"):
+        acquire(folder, "slower")
+    acquire(LocalFolder(tmp_path), "slower").release("ended")
+
+
+def test_of_several_processes_one_wins(tmp_path: Path) -> None:
+    """The exclusive create of a local disk lets one of them through, however close they come."""
+    command = [sys.executable, "-c", STARTER, str(tmp_path)]
+    starters = [
+        subprocess.Popen(command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)
+    ]
+    streams = [(one.stdin, one.stdout) for one in starters]
+    assert [out.readline() for _, out in streams if out] == ["ready\n"] * 3
+    for into, _ in streams:
+        assert into
+        into.write("go\n")
+        into.flush()
+    results = sorted(out.readline().strip() for _, out in streams if out)
+    for one in starters:
+        one.communicate("leave\n", timeout=60)
+    assert results == ["refused", "refused", "won"]
+
+
+def started_in(folder: LocalFolder) -> tuple[Lease, LeaseOwner]:
+    """A job that has just started: its lease, and what the folder says of it."""
+    lease = acquire(folder, "first", now=lambda: 50)
+    owner = read_owner(folder)
+    assert owner is not None
+    return lease, owner
+
+
+def take_over(folder: LocalFolder, owner: LeaseOwner, name: str = "second") -> Lease:
+    """Another job starts, for which this one has crashed on another host."""
+    folder.write_json(RUNNING_FILE, asdict(replace(owner, host="elsewhere", seen=0)), replace=True)
+    return acquire(folder, name, watch=watching())
+
+
+def test_a_job_that_was_taken_over_may_not_commit(tmp_path: Path) -> None:
+    """Before the next commit it finds the lease of another job; what that one wrote is not touched."""
+    folder = LocalFolder(tmp_path)
+    lease, owner = started_in(folder)
+    lease.require_held()
+    second = take_over(folder, owner)
+    now = read_owner(folder)
+    for _ in range(2):
+        with pytest.raises(CheckpointInUse, match=r"job 'first' .*has lost the lease .*This batch is not committed"):
+            lease.require_held()
+    lease.release("failed")
+    assert read_owner(folder) == now
+    second.require_held()
+    second.release("ended")
+
+
+def test_a_heartbeat_that_was_held_up_takes_nothing_back(tmp_path: Path) -> None:
+    """A process that was paused just before it wrote its heartbeat does so after another job has taken over."""
+    folder = LocalFolder(tmp_path)
+    lease, owner = started_in(folder)
+    second = take_over(folder, owner)
+    folder.write_json(RUNNING_FILE, asdict(owner), replace=True)
+    second.require_held()
+    with pytest.raises(CheckpointInUse, match="lost the lease"):
+        lease.require_held()
+    second.renew()
+    held = read_owner(folder)
+    assert held is not None
+    assert held.name == "second"
+    second.release("ended")
+
+
+def test_a_start_that_was_held_up_gets_nothing_back(tmp_path: Path) -> None:
+    """A start that was paused before it claimed the lease is refused, even if the number of its claim is free again."""
+    folder = LocalFolder(tmp_path)
+    _, owner = started_in(folder)
+    third = take_over(folder, owner, "third")
+    late = LeaseOwner.of_this_process("second")
+    with pytest.raises(FileExistsError):
+        make_claim(folder, late, after=0)
+    third.require_held()
+    third.release("ended")
+    assert folder.names(CLAIMS_FOLDER) == []
+
+
+def test_a_job_that_was_taken_over_ends_at_its_next_heartbeat(tmp_path: Path) -> None:
+    """Also if it is idle, so that no batch finds it out."""
+    folder, ended = LocalFolder(tmp_path), list[CheckpointInUse]()
+    lease, owner = started_in(folder)
+    lease.set_job(lambda: None, ended.append)
+    lease.renew()
+    assert not ended
+    second = take_over(folder, owner)
+    for _ in range(2):
+        lease.renew()
+    assert [str(one)[:11] for one in ended] == ["job 'first'"]
+    second.release("ended")
+
+
+def test_a_job_that_cannot_renew_its_lease_ends_before_another_may_take_over(tmp_path: Path) -> None:
+    """One missed heartbeat is a warning; a minute of them ends the job, with the cause and what to do."""
+    folder, clock, ended = LocalFolder(tmp_path), [0], list[CheckpointInUse]()
+    lease = acquire(folder, "first", now=lambda: clock[0])
+    lease.set_job(lambda: None, ended.append)
+    for seconds in (5, 60, 61, 66):
+        lease.require_held()
+        clock[0] = seconds * 1_000_000
+        lease.expire_after(OSError("the disk is gone"))
+        if ended:
+            break
+    assert seconds == 61
+    assert "could not renew its lease" in str(ended[0])
+    assert "for 61 s (the disk is gone)" in str(ended[0])
+    with pytest.raises(CheckpointInUse, match="start it again"):
+        lease.require_held()
+    lease.release("failed")
+    assert folder.read_json(STOPPED_FILE)["state"] == "failed"
+    acquire(folder, "first").release("ended")
+
+
+def test_a_job_whose_checkpoint_was_replaced_may_not_commit(tmp_path: Path) -> None:
+    """A restore puts another folder in place, in which no job holds a lease."""
+    folder = LocalFolder(tmp_path / "checkpoint")
+    lease, _ = started_in(folder)
+    shutil.rmtree(folder.path)
+    with pytest.raises(CheckpointInUse, match="another job or a restore has taken over"):
+        lease.require_held()
+
+
+def test_a_job_that_cannot_read_its_lease_may_not_commit(tmp_path: Path) -> None:
+    """While the folder cannot be read, it is not known whether another job has taken over."""
+    folder = LocalFolder(tmp_path)
+    lease, _ = started_in(folder)
+    (tmp_path / claim_file(1)).unlink()
+    (tmp_path / claim_file(1)).mkdir()
+    with pytest.raises(OSError, match="directory"):
+        lease.require_held()
+    lease.release("failed")
+
+
+def test_a_claim_whose_response_the_store_has_lost_is_this_starts_own(tmp_path: Path) -> None:
+    """The request was repeated, and the name was taken by then: the start refused itself, and said to stop itself."""
+
+    class Repeating(LocalFolder):
+        def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+            super().write_json(name, value, replace=replace)
+            if name == claim_file(1) and not replace:
+                raise FileExistsError(name)
+
+    lease = acquire(Repeating(tmp_path), "first")
+    lease.require_held()
+    with pytest.raises(CheckpointInUse):
+        acquire(LocalFolder(tmp_path), "second")
+    lease.release("ended")

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.framework.engine.job.progress import QueryProgress, read_progress
-from panekeeper.framework.engine.job.run_totals import RunTotals, StageClock
-from panekeeper.framework.engine.job.status import JobState
+from panekeeper.framework.engine.job.query import QueryProgress, read_progress
+from panekeeper.framework.engine.job.status import JobState, RunTotals, StageClock
 from panekeeper.framework.engine.sink.batch_output import BatchOutput
 from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from panekeeper.state.checkpoint.folder import LocalFolder

@@ -6,9 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks
-from panekeeper.framework.engine.job.progress import report_fields
-from panekeeper.framework.engine.job.run_totals import BatchReport, RunTotals, StageClock
-from panekeeper.framework.engine.job.status import JobState, Status
+from panekeeper.framework.engine.job.status import BatchReport, JobState, RunTotals, StageClock, Status
 from panekeeper.framework.engine.sink.batch_output import BatchOutput
 from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from panekeeper.state.checkpoint.clock import now_us
@@ -63,7 +61,7 @@ class RunningJob:
         return self._totals.status(self.name, self.state)
 
     def report(self) -> dict[str, Any]:
-        fields = report_fields(self._totals, None)
+        fields = self._totals.report()
         return fields | {"progress": fields["progress"] | self.spark}
 
     def last_savepoint(self) -> LastSavepoint | None:

@@ -17,9 +17,7 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
-from panekeeper.framework.engine.job.progress import report_fields
-from panekeeper.framework.engine.job.run_totals import RunTotals
-from panekeeper.framework.engine.job.status import JobState
+from panekeeper.framework.engine.job.status import JobState, RunTotals
 from panekeeper.framework.engine.monitor.endpoint import serve_metrics
 from panekeeper.framework.engine.monitor.instruments import publish_metrics
 from panekeeper.state.checkpoint.clock import now_us
@@ -52,7 +50,7 @@ def full_job(name: str = "readings") -> RunningJob:
     job.spark = {
         "rows_behind": 70,
         "state_bytes": 4096,
-        **report_fields(RunTotals(1), None, failure)["progress"],
+        **RunTotals(1).report(tick_failure=failure)["progress"],
         "watermark": now_us() - 90_000_000,
         "at": now_us(),
     }
