@@ -6,7 +6,7 @@ acquires the lease first:
 1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. One on this
   machine is looked up; one on another host has crashed if its last heartbeat is old and it sends none while it is
   watched: the clocks of two hosts may differ.
-2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
+2 The next claim is created exclusively (`state/checkpoint/lease.py`): of two starts at the same time one gets it. A
   store that would let both create it is refused.
 3 Older claims are removed: from here on a process that was paused has lost the lease.
 4 `running.json` is written, with the process; and every few seconds again, as a heartbeat.
