@@ -25,8 +25,7 @@ from panekeeper.framework.engine.job.status import BatchReport, Drained, JobStat
 from panekeeper.framework.engine.session.settings import start_with_settings
 from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from panekeeper.framework.engine.sink.downtime import Downtime, build_report
-from panekeeper.framework.engine.sources.inputs import inputs_of
-from panekeeper.framework.engine.sources.inputs_record import InputsRecord
+from panekeeper.framework.engine.sources.inputs import InputsRecord, inputs_of
 from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.clock import Deadline, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
