@@ -11,19 +11,13 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     >>> [event["event"] for event in play(vector, cut="each", restart_after="each")]
     ['insertion', 'initial_full', 'trigger', 'close']
 
-batch_results.py        what does a window compute on a few rows, in memory? `batch_results`
-batching.py             where is the input split into micro-batches, and where does the process restart?
-compare.py              do two lists of events say the same? `difference`
-fields.py               which fields of a vector are refused?
-lifecycle.py            which methods of state handlers does a lifecycle vector call?
-lifecycle_spark_run.py  how does a lifecycle vector run on Spark?
-memory_run.py           how does a vector run on the core alone?
-play_vector.py          how is a vector played? `play`
-recorder.py             how do the events of a window become those of a vector?
-spark_run.py            how does a vector run as a streaming query?
-steps.py                which steps of a key group are the items of a vector?
-vector.py               what does a vector say, checked field by field?
-window_fields.py        which window does a vector declare?
+batch_results.py  what does a window compute on a few rows, in memory? `batch_results`
+compare.py        do two lists of events say the same? `difference`
+lifecycle.py      which methods of state handlers does a lifecycle vector call?
+play_vector.py    how is a vector played, and how does it run on the core alone? `play`
+spark_run.py      how does a vector run as a streaming query?
+steps.py          which batches of steps are the items of a vector, and which of its events is what happens?
+vector.py         what does a vector say, checked field by field?
 """
 
 from __future__ import annotations

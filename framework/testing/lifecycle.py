@@ -8,14 +8,13 @@ one batch to the next are left out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, NoPartitionControl, StateHandlerCalls
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.testing.fields import require_bool, require_field, require_known_fields, require_list
+from panekeeper.framework.testing.vector import require_bool, require_field, require_known_fields, require_list
 from panekeeper.state.handler import StateContext, StateHandler
 from panekeeper.state.store import KeyGroupStore
 
@@ -50,11 +49,11 @@ class CallRecorder(StateHandler):
         self.non_blocking = non_blocking  # type: ignore[misc]  # of this instance, as the vector says
 
     def drain(self, ctx: StateContext) -> None:
-        """Record the call."""
+        """Record it."""
         self._record("drain")
 
     def prepare_for_non_blocking_checkpoint(self, ctx: StateContext) -> None:
-        """Record the call."""
+        """Record it."""
         self._record("prepareForNonBlockingCheckpoint", ctx.checkpoint)
 
     def checkpoint(self, ctx: StateContext) -> None:
@@ -63,7 +62,7 @@ class CallRecorder(StateHandler):
         ctx.write("checkpoint", ctx.checkpoint)
 
     def retire_checkpoint(self, ctx: StateContext) -> None:
-        """Record the call."""
+        """Record it."""
         self._record("retireCheckpoint", ctx.checkpoint)
 
     def reset(self, ctx: StateContext) -> None:
@@ -72,11 +71,11 @@ class CallRecorder(StateHandler):
             self._record("reset", ctx.read("checkpoint"))
 
     def reset_to_initial_state(self, ctx: StateContext) -> None:
-        """Record the call."""
+        """Record it."""
         self._record("resetToInitialState")
 
     def close(self) -> None:
-        """Record the call."""
+        """Record it."""
         self._record("close")
 
     def _record(self, method: str, checkpoint: int | None = None) -> None:
@@ -159,8 +158,3 @@ def _read_steps(items: Iterable[Any]) -> Iterator[LifecycleStep]:
             )
             complete = complete or kind == "cut"
         reported = True
-
-
-def to_line(step: LifecycleStep) -> str:
-    """Return a step as a line of text, as it goes through a stream."""
-    return json.dumps(asdict(step))

@@ -2,7 +2,7 @@
 
 The input is written as files, one a micro-batch, with watermarks and marks as rows in their place. The Delta tables are
 replaced by a list. A stop between micro-batches is the end of the query; the next one is a new query on the same
-checkpoint.
+checkpoint. A lifecycle vector has one micro-batch a step.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from panekeeper.framework.builder.windowed import windowed
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP
@@ -30,25 +34,30 @@ from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to
 from panekeeper.framework.engine.job.startup_checks import open_checkpoint
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.testing.batching import VectorBatch
-from panekeeper.framework.testing.recorder import (
+from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.engine.session.settings import query_settings
+from panekeeper.framework.testing.lifecycle import Call, LifecycleDeclaration, LifecycleStep, run_step
+from panekeeper.framework.testing.steps import (
     KEY,
     OUTPUT,
     TUPLE,
+    VectorBatch,
+    items_to_steps,
     job_spec_for,
     measure_type,
     read_events,
     recorder_for,
 )
-from panekeeper.framework.testing.steps import items_to_steps
-from panekeeper.framework.testing.vector import CheckpointItem, ResetItem, Vector
-from panekeeper.framework.testing.window_fields import column_of
+from panekeeper.framework.testing.vector import CheckpointItem, ResetItem, Vector, column_of
 from panekeeper.state.prepared import PreparedBatch
+from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
     from panekeeper.framework.builder.outputs import Computation
+
 
 _TIME = "event_time"
 
@@ -56,8 +65,8 @@ _TIME = "event_time"
 def input_schema(vector: Vector) -> pa.Schema:
     """Return the columns of the input files: key, row, fields that policies read, event time if any, and marks."""
     fields = [pa.field(KEY, pa.string()), pa.field(TUPLE, pa.string())]
-    fields += [pa.field(column_of(name), measure_type(vector, name)) for name in vector.declared.attributes]
-    if vector.declared.event_time is not None:
+    fields += [pa.field(column_of(name), measure_type(vector, name)) for name in vector.attributes]
+    if vector.event_time is not None:
         fields.append(pa.field(_TIME, TIMESTAMP))
     marks = [pa.field(MARK, pa.string()), pa.field(MARK_VALUE, pa.int64()), pa.field(MARK_TEXT, pa.string())]
     return pa.schema([*fields, *marks])
@@ -65,12 +74,8 @@ def input_schema(vector: Vector) -> pa.Schema:
 
 def play_on_spark(vector: Vector, batches: Iterable[VectorBatch], spark: SparkSession | None) -> list[dict[str, Any]]:
     """Run the micro-batches of a vector and return its events."""
-    if spark is None:
-        from panekeeper.framework.engine.session.session import session
-
-        spark = session()
     with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:
-        return SparkRun(vector, spark, Path(folder)).play(batches)
+        return SparkRun(vector, spark or session(), Path(folder)).play(batches)
 
 
 class SparkRun:
@@ -93,7 +98,7 @@ class SparkRun:
 
     def play(self, batches: Iterable[VectorBatch]) -> list[dict[str, Any]]:
         """Run the micro-batches, with a query for each range between two stops, and return the events."""
-        self.clock(self.vector.declared.ready_us)
+        self.clock(self.vector.ready_us)
         for batch in batches:
             match batch.items:
                 case (CheckpointItem(name=name, at_us=at),):
@@ -113,7 +118,7 @@ class SparkRun:
 
     def clock(self, now: int | None, *, resume: bool = False) -> None:
         """Begin the next micro-batch with a tick; not for a time interval, which has no clock."""
-        if now is not None and self.vector.declared.ready_us is not None:
+        if now is not None and self.vector.ready_us is not None:
             self.waiting.append(Tick(now, resume=resume))
 
     def write(self, steps: Iterable[Step]) -> None:
@@ -156,7 +161,7 @@ class SparkRun:
             rows,
             name=self.name,
             partition_by=KEY if self.vector.partitioned else None,
-            event_time=None if self.vector.declared.event_time is None else _TIME,
+            event_time=None if self.vector.event_time is None else _TIME,
             max_ahead=None,
             key_groups=1,
             _marks=True,
@@ -222,3 +227,66 @@ def step_to_rows(step: Step, schema: pa.Schema) -> pa.Table:
 
 def _mark(schema: pa.Schema, kind: str, value: int | None = None, *, text: str | None = None) -> pa.Table:
     return pa.Table.from_pylist([{MARK: kind, MARK_VALUE: value, MARK_TEXT: text}], schema=schema)
+
+
+class StepProcessor(StatefulProcessor):
+    """Runs the step of a micro-batch on the store of the key group and emits the calls."""
+
+    def __init__(self, declaration: LifecycleDeclaration) -> None:
+        self._declared = declaration
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the store."""
+        self._store = SparkStore(handle)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
+        """Run the step in each row; there is one."""
+        for row in rows:
+            calls = run_step(LifecycleStep(**json.loads(row.value)), self._declared, self._store)
+            yield Row(calls=json.dumps(calls))
+
+    def close(self) -> None:
+        """Do nothing: the store is Spark's."""
+
+
+def play_lifecycle_on_spark(
+    declaration: LifecycleDeclaration, steps: Iterable[LifecycleStep], spark: SparkSession | None
+) -> list[Call]:
+    """Run the steps, with a query for each run, and return the calls in order."""
+    spark, calls, run = spark or session(), list[Call](), 1
+    with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:
+        source = Path(folder, "input")
+        source.mkdir()
+        for number, step in enumerate(steps):
+            if step.run != run:
+                _run_query(declaration, spark, Path(folder), calls)
+                run = step.run
+            path = source / f"{number:06d}.txt"
+            path.write_text(json.dumps(asdict(step)))
+            os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order
+        _run_query(declaration, spark, Path(folder), calls)
+    return calls
+
+
+def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
+    rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
+    calls_stream = (
+        rows.withColumn("g", F.lit(0))
+        .groupBy("g")
+        .transformWithState(
+            statefulProcessor=StepProcessor(declaration),
+            outputStructType="calls string",
+            outputMode="Append",
+            timeMode="None",
+        )
+    )
+
+    def keep(frame: DataFrame, _: int) -> None:
+        for row in frame.collect():
+            calls.extend(json.loads(row.calls))
+
+    files = CheckpointFiles(spark, str(folder / "checkpoint"))
+    writer = calls_stream.writeStream.foreachBatch(keep).option("checkpointLocation", files.place)
+    with query_settings(files):
+        query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()

@@ -1,24 +1,65 @@
-"""Parses a vector, field by field: a window and the items that happen to it.
+"""What a vector says, checked field by field: a window and the items that happen to it.
 
-An unknown field is refused, wherever it stands: a misspelt field must never mean "the default".
+A misspelt field must never mean "the default", so an unknown one is refused, wherever it stands. Values are refused by
+the declarations themselves; what only a vector can get wrong is refused here.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES
 from panekeeper.framework.declarations.durations import seconds_to_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.windows import Window
-from panekeeper.framework.testing.fields import optional_time_us, require_field, require_known_fields, require_list
-from panekeeper.framework.testing.window_fields import DeclaredWindow, parse_window
+from panekeeper.framework.declarations.policies import Count
+from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
 
-_VECTOR = {"name", "source", "window", "input", "expect", "note"}
-_EVENT = {"event", "key", "tuples", "at", "pane", "timing", "index", "on", "method", "id"}
+
+def require_known_fields(found: Any, names: set[str], where: str) -> None:
+    """Raise `DeclarationError` unless `found` is an object without other fields."""
+    if not isinstance(found, Mapping):
+        raise DeclarationError(f"{where} is {found!r}; it must be an object")
+    unknown = sorted(map(str, found.keys() - names))
+    if unknown:
+        raise DeclarationError(f"{where} has the unknown field {', '.join(unknown)}; known: {', '.join(sorted(names))}")
+
+
+def require_field(found: Any, field: str, where: str) -> Any:
+    """Return a field. Raises `DeclarationError` if it is missing."""
+    if not isinstance(found, Mapping) or field not in found:
+        raise DeclarationError(f"{where} needs the field {field!r}")
+    return found[field]
+
+
+def require_list(found: Any, where: str) -> list[Any]:
+    """Return a list. Raises `DeclarationError` for anything else."""
+    if not isinstance(found, list):
+        raise DeclarationError(f"{where} is {found!r}; it must be a list")
+    return found
+
+
+def require_bool(found: Any, where: str) -> bool:
+    """Return a truth value. Raises `DeclarationError` for anything else."""
+    if not isinstance(found, bool):
+        raise DeclarationError(f"{where} is {found!r}; it must be true or false")
+    return found
+
+
+def require_no_text(found: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+    """Raise `DeclarationError` if one of these fields is text: durations of a vector are numbers of seconds."""
+    for name in names:
+        if isinstance(found.get(name), str):
+            raise DeclarationError(f"{where}.{name} is {found[name]!r}; in a vector it must be a number")
+
+
+def optional_time_us(found: Mapping[str, Any], where: str, field: str = "at") -> int | None:
+    """Return the time in a field in us, None if it is absent."""
+    return seconds_to_us(found[field], f"{where}.{field}") if field in found else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,150 +127,247 @@ class EvictItem:
     at_us: int | None = None
 
 
-Item = RowItem | WatermarkItem | ClockItem | MarkItem | CheckpointItem | ResetItem | EvictItem
+_ItemInTime = RowItem | ClockItem | MarkItem | CheckpointItem | ResetItem | EvictItem
+Item = WatermarkItem | _ItemInTime
 
 
 @dataclass(frozen=True, kw_only=True)
 class Vector:
-    """A parsed vector: its window, and what happens to it, in order."""
+    """A parsed vector: its window, and what happens to it, in order.
 
-    declared: DeclaredWindow
-    items: tuple[Item, ...]
+    Attributes:
+        window: the declared window.
+        partitioned: whether each key is a partition; else the key of every row is None.
+        event_time: the field of a row that is its event time, for a time interval.
+        attributes: the fields that delta policies read, each once.
+        ready_us: when all inputs are ready: the clock starts there. None for a time interval, which has no clock.
+        items: what happens.
+    """
 
-    @property
-    def window(self) -> Window:
-        """The declared window."""
-        return self.declared.window
+    window: Window
+    partitioned: bool
+    event_time: str | None = None
+    attributes: tuple[str, ...] = ()
+    ready_us: int | None = None
+    items: tuple[Item, ...] = ()
 
-    @property
-    def partitioned(self) -> bool:
-        """Whether each key is a partition; else the key of every row is None."""
-        return self.declared.partitioned
+
+_WINDOWS = {
+    "timeInterval": {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"},
+    "tumbling": {"partition_eviction", "ready_at", "eviction"},
+    "sliding": {"partition_eviction", "ready_at", "eviction", "trigger"},
+    "batched": {"partition_eviction", "ready_at", "within", "every", "retain", "created_at"},
+}
+"""Kind of a window -> the fields that it can have."""
+_DURATIONS = ("intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "within", "every")
+_ATTRIBUTE = "attr"
+_FIELD_NAMES = {"attribute": _ATTRIBUTE}
+"""Field of a declared policy -> the name that it has in a vector; the others have their own."""
+_NAMES = {"punctuation": "punct"}
+_POLICIES: dict[str, Any] = {
+    _NAMES.get(declared.declared_as, declared.declared_as): declared
+    for declared in RUNNING_POLICIES
+    if declared.declared_as
+}
+"""Name in a vector -> declared policy: every built-in one."""
+
+
+def column_of(attribute: str) -> str:
+    """Return the column with a field of the rows that a delta policy reads.
+
+    >>> column_of("age")
+    'value_age'
+    """
+    return f"value_{attribute}"
+
+
+def _window(window: Any) -> Vector:
+    """Check and parse the `window` of a vector."""
+    kind = require_field(window, "kind", "window")
+    if kind not in _WINDOWS:
+        raise DeclarationError(f"window.kind is {kind!r}; known: {', '.join(_WINDOWS)}, lifecycle")
+    require_no_text(window, _DURATIONS, "window")
+    partitioned = require_bool(window.get("partitioned", False), "window.partitioned")
+    if window.get("partition_eviction") is not None and kind != "timeInterval" and not partitioned:
+        raise DeclarationError(
+            f"window.partition_eviction is {window['partition_eviction']!r}, but the window is not partitioned: "
+            "there is no partition to evict"
+        )
+    if kind == "timeInterval" and "partition_eviction" in window:
+        raise DeclarationError("window.partition_eviction: a time interval has no partition eviction")
+    if "created_at" in window and "ready_at" in window:
+        raise DeclarationError("window has both created_at and ready_at; they name the same instant")
+    require_known_fields(window, {"kind", "partitioned", *_WINDOWS[kind]}, "window")
+    if kind == "timeInterval":
+        event_time = require_field(window, "event_time", "window")
+        interval = TimeInterval(
+            require_field(window, "intervalDuration", "window"),
+            creation_period=window.get("creationPeriod"),
+            discard_age=window.get("discardAge", 0),
+            interval_offset=window.get("intervalOffset", 0),
+            late=window.get("late", "pane"),
+        )
+        return Vector(window=interval, partitioned=partitioned, event_time=event_time)
+    policies = [window.get("eviction"), window.get("trigger")]
+    attributes = dict.fromkeys(policy[_ATTRIBUTE] for policy in policies if policy and _ATTRIBUTE in policy)
+    ready = optional_time_us(window, "window", "created_at") or optional_time_us(window, "window", "ready_at") or 0
+    return Vector(window=_in_order(kind, window), partitioned=partitioned, attributes=tuple(attributes), ready_us=ready)
+
+
+def _in_order(kind: str, window: Mapping[str, Any]) -> Window:
+    """Return a window in arrival order."""
+    eviction = window.get("partition_eviction")
+    if isinstance(eviction, list):
+        raise DeclarationError(
+            f"window.partition_eviction is {eviction!r}; a window has at most one such policy, as an object"
+        )
+    leaves = None if eviction is None else _policy(eviction, "window.partition_eviction")
+    if kind == "batched":
+        every = require_field(window, "every", "window")
+        return Batched(within=window.get("within"), every=every, retain=window.get("retain"), partition_eviction=leaves)
+    evict = _policy(require_field(window, "eviction", "window"), "window.eviction")
+    if kind == "tumbling":
+        return Tumbling(evict, partition_eviction=leaves)
+    trigger = _policy(window["trigger"], "window.trigger") if "trigger" in window else Count(1)
+    return Sliding(evict=evict, trigger=trigger, partition_eviction=leaves)
+
+
+def _policy(found: Any, where: str) -> Policy:
+    """Return a policy; the declaration of the window checks that it fits its place."""
+    name = require_field(found, "policy", where)
+    if name not in _POLICIES:
+        raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_POLICIES)}")
+    declared = _POLICIES[name]
+    names = {field.name: _FIELD_NAMES.get(field.name, field.name) for field in fields(declared)}
+    require_known_fields(found, {"policy", *names.values()}, where)
+    require_no_text(found, [name for name in names.values() if name != _ATTRIBUTE], where)
+    values = {name: require_field(found, written, where) for name, written in names.items()}
+    if "attribute" in values:
+        if not isinstance(values["attribute"], str) or not values["attribute"]:
+            raise DeclarationError(
+                f"{where}.attr is {values['attribute']!r}; it must be the name of a field of the rows"
+            )
+        values["attribute"] = column_of(values["attribute"])
+    policy: Policy = declared(**values)
+    return policy
 
 
 def parse(vector: Mapping[str, Any]) -> Vector:
     """Check and parse a vector. Raises `DeclarationError` with the field and where it stands."""
-    require_known_fields(vector, _VECTOR, "the vector")
+    require_known_fields(vector, {"name", "source", "window", "input", "expect", "note"}, "the vector")
     for number, event in enumerate(require_list(vector.get("expect", []), "expect")):
         require_known_fields(event, _EVENT, f"expect[{number}]")
-    declared = parse_window(require_field(vector, "window", "the vector"))
+    declared = _window(require_field(vector, "window", "the vector"))
     items = require_list(require_field(vector, "input", "the vector"), "input")
-    return Vector(declared=declared, items=tuple(_Reader(declared).read_all(items)))
+    return replace(declared, items=tuple(_items(items, declared)))
 
 
-class _Reader:
-    """Parses input items, with the declared window and the clock so far."""
+_EVENT = {"event", "key", "tuples", "at", "pane", "timing", "index", "on", "method", "id"}
+_ITEMS = {
+    "value": {"at", "key"},
+    "watermark": set[str](),
+    "advance_clock": set[str](),
+    "punct": {"at"},
+    "checkpoint": {"at"},
+    "reset": {"at"},
+    "reset_to_initial": {"at"},
+    "evict_partition": {"at"},
+}
+"""Field that an item has -> the others that it can have."""
 
-    def __init__(self, declared: DeclaredWindow) -> None:
-        self.declared = declared
-        self.clock_us = declared.ready_us
-        self.checkpoints: set[str] = set()
 
-    def read_all(self, items: list[Any]) -> Iterable[Item]:
-        for number, item in enumerate(items):
-            where = f"input[{number}]"
-            if not isinstance(item, Mapping):
-                raise DeclarationError(f"{where} is {item!r}; it must be an object")
-            kinds = sorted(_READERS.keys() & item.keys())
-            if len(kinds) != 1:
-                raise DeclarationError(
-                    f"{where} has {', '.join(item) or 'no field'}; it needs one of {', '.join(_READERS)}"
-                )
-            read = _READERS[kinds[0]](self, item, where)
-            self._advance_clock(read, where)
-            yield read
+def _items(items: list[Any], declared: Vector) -> Iterator[Item]:
+    clock_us, checkpoints = declared.ready_us, set[str]()
+    for number, item in enumerate(items):
+        where = f"input[{number}]"
+        if not isinstance(item, Mapping):
+            raise DeclarationError(f"{where} is {item!r}; it must be an object")
+        kinds = sorted(_ITEMS.keys() & item.keys())
+        if len(kinds) != 1:
+            raise DeclarationError(f"{where} has {', '.join(item) or 'no field'}; it needs one of {', '.join(_ITEMS)}")
+        require_known_fields(item, {kinds[0], *_ITEMS[kinds[0]]}, where)
+        _require_possible(kinds[0], item[kinds[0]], declared, checkpoints, where)
+        parsed = _item(kinds[0], item, declared, where)
+        if isinstance(parsed, CheckpointItem):
+            checkpoints.add(parsed.name)
+        if clock_us is not None and not isinstance(parsed, WatermarkItem):
+            clock_us = _advanced(clock_us, parsed, where)
+        yield parsed
 
-    def _advance_clock(self, item: Item, where: str) -> None:
-        """Advance the clock; only after a reset may it be behind."""
-        if self.clock_us is None or isinstance(item, WatermarkItem):
-            return
-        if item.at_us is None:
-            if not isinstance(item, MarkItem):
-                raise DeclarationError(f"{where} needs the field 'at': this window goes by the wall clock")
-        elif item.at_us < self.clock_us and not isinstance(item, ResetItem):
-            raise DeclarationError(
-                f"{where} is at {item.at_us / 1e6:g} s, but the clock already reads {self.clock_us / 1e6:g} s"
-            )
-        else:
-            self.clock_us = item.at_us
 
-    def tuple(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"at", "key", "value"}, where)
-        value, event_time = item["value"], self.declared.event_time
-        if not isinstance(value, Mapping):
-            raise DeclarationError(f"{where}.value is {value!r}; it must be an object")
-        if event_time is not None and value.get(event_time) is None:
-            raise DeclarationError(f"{where}.value has no {event_time!r}, the event time of this window")
-        return RowItem(
-            key=_key(item.get("key")) if self.declared.partitioned else None,
-            text=json.dumps(value),
-            time_us=None if event_time is None else seconds_to_us(value[event_time], f"{where}.value.{event_time}"),
-            at_us=optional_time_us(item, where),
-            measures={name: _number(value, name, f"{where}.value") for name in self.declared.attributes},
+def _advanced(
+    clock_us: int, item: RowItem | ClockItem | MarkItem | CheckpointItem | ResetItem | EvictItem, where: str
+) -> int:
+    """Return the clock at an item; only after a reset may it be behind."""
+    if item.at_us is None:
+        if not isinstance(item, MarkItem):
+            raise DeclarationError(f"{where} needs the field 'at': this window goes by the wall clock")
+        return clock_us
+    if item.at_us < clock_us and not isinstance(item, ResetItem):
+        raise DeclarationError(
+            f"{where} is at {item.at_us / 1e6:g} s, but the clock already reads {clock_us / 1e6:g} s"
+        )
+    return item.at_us
+
+
+def _require_possible(kind: str, value: Any, declared: Vector, checkpoints: set[str], where: str) -> None:
+    """Raise `DeclarationError` for an item that cannot be there."""
+    if kind == "punct" and value not in ("window", "final"):
+        raise DeclarationError(f'{where}.punct is {value!r}; it must be "window" or "final"')
+    if kind == "reset" and value not in checkpoints:
+        raise DeclarationError(f"{where}.reset is {value!r}; no checkpoint of that name stands before it")
+    if kind == "reset_to_initial" and value is not True:
+        raise DeclarationError(f"{where}.reset_to_initial is {value!r}; it must be true")
+    if kind == "evict_partition" and declared.event_time is not None:
+        raise DeclarationError(f"{where}.evict_partition: a time interval has no partition eviction")
+    if kind == "evict_partition" and not declared.partitioned:
+        raise DeclarationError(
+            f"{where}.evict_partition is {value!r}, but the window is not partitioned: "
+            "a partition can be evicted only from a partitioned window"
         )
 
-    def watermark(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"watermark"}, where)
-        return WatermarkItem(watermark_us=seconds_to_us(item["watermark"], f"{where}.watermark"))
 
-    def clock(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"advance_clock"}, where)
-        return ClockItem(at_us=seconds_to_us(item["advance_clock"], f"{where}.advance_clock"))
+def _item(kind: str, item: Mapping[str, Any], declared: Vector, where: str) -> Item:
+    value, at_us = item[kind], optional_time_us(item, where)
+    made: Item
+    match kind:
+        case "value":
+            made = _row(item, declared, where)
+        case "watermark":
+            made = WatermarkItem(watermark_us=seconds_to_us(value, f"{where}.watermark"))
+        case "advance_clock":
+            made = ClockItem(at_us=seconds_to_us(value, f"{where}.advance_clock"))
+        case "punct":
+            made = MarkItem(kind=value, at_us=at_us)
+        case "checkpoint":
+            made = CheckpointItem(name=value, at_us=at_us)
+        case "evict_partition":
+            made = EvictItem(key=_key(value), at_us=at_us)
+        case _:
+            made = ResetItem(name=value if kind == "reset" else None, at_us=at_us)
+    return made
 
-    def punct(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"at", "punct"}, where)
-        if item["punct"] not in ("window", "final"):
-            raise DeclarationError(f'{where}.punct is {item["punct"]!r}; it must be "window" or "final"')
-        return MarkItem(kind=item["punct"], at_us=optional_time_us(item, where))
 
-    def checkpoint(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"at", "checkpoint"}, where)
-        self.checkpoints.add(item["checkpoint"])
-        return CheckpointItem(name=item["checkpoint"], at_us=optional_time_us(item, where))
-
-    def reset(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"at", "reset"}, where)
-        if item["reset"] not in self.checkpoints:
-            raise DeclarationError(f"{where}.reset is {item['reset']!r}; no checkpoint of that name stands before it")
-        return ResetItem(name=item["reset"], at_us=optional_time_us(item, where))
-
-    def reset_to_initial(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"at", "reset_to_initial"}, where)
-        if item["reset_to_initial"] is not True:
-            raise DeclarationError(f"{where}.reset_to_initial is {item['reset_to_initial']!r}; it must be true")
-        return ResetItem(name=None, at_us=optional_time_us(item, where))
-
-    def evict_partition(self, item: Mapping[str, Any], where: str) -> Item:
-        require_known_fields(item, {"at", "evict_partition"}, where)
-        if self.declared.event_time is not None:
-            raise DeclarationError(f"{where}.evict_partition: a time interval has no partition eviction")
-        if not self.declared.partitioned:
+def _row(item: Mapping[str, Any], declared: Vector, where: str) -> RowItem:
+    value, event_time = item["value"], declared.event_time
+    if not isinstance(value, Mapping):
+        raise DeclarationError(f"{where}.value is {value!r}; it must be an object")
+    if event_time is not None and value.get(event_time) is None:
+        raise DeclarationError(f"{where}.value has no {event_time!r}, the event time of this window")
+    for name in declared.attributes:  # a number stays an int or a float
+        number = value.get(name)
+        if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
             raise DeclarationError(
-                f"{where}.evict_partition is {item['evict_partition']!r}, but the window is not partitioned: "
-                "a partition can be evicted only from a partitioned window"
+                f"{where}.value.{name} is {number!r}; the delta policy of this window needs a number"
             )
-        return EvictItem(key=_key(item["evict_partition"]), at_us=optional_time_us(item, where))
-
-
-_READERS: dict[str, Callable[[_Reader, Mapping[str, Any], str], Item]] = {
-    "value": _Reader.tuple,
-    "watermark": _Reader.watermark,
-    "advance_clock": _Reader.clock,
-    "punct": _Reader.punct,
-    "checkpoint": _Reader.checkpoint,
-    "reset": _Reader.reset,
-    "reset_to_initial": _Reader.reset_to_initial,
-    "evict_partition": _Reader.evict_partition,
-}
+    return RowItem(
+        key=_key(item.get("key")) if declared.partitioned else None,
+        text=json.dumps(value),
+        time_us=None if event_time is None else seconds_to_us(value[event_time], f"{where}.value.{event_time}"),
+        at_us=optional_time_us(item, where),
+        measures={name: value[name] for name in declared.attributes},
+    )
 
 
 def _key(key: Any) -> str | None:
     return None if key is None else json.dumps(key, sort_keys=True)
-
-
-def _number(value: Mapping[str, Any], name: str, where: str) -> float:
-    """Return a number that a delta policy reads; an int stays an int."""
-    number = value.get(name)
-    if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        raise DeclarationError(f"{where}.{name} is {number!r}; the delta policy of this window needs a number")
-    return number

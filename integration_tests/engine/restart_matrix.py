@@ -18,9 +18,8 @@ from integration_tests.drills.faults.armed import kill_process
 from integration_tests.engine.restart_stories import STOP_AT, WAYS, Way, before, kinds_of, vector, with_data
 from panekeeper import session
 from panekeeper.framework.core.steps import Tick
-from panekeeper.framework.testing.recorder import job_spec_for
 from panekeeper.framework.testing.spark_run import ListSink, SparkRun
-from panekeeper.framework.testing.steps import items_to_steps
+from panekeeper.framework.testing.steps import items_to_steps, job_spec_for
 from panekeeper.framework.testing.vector import ResetItem, parse
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ class StoppedRun(SparkRun):
 
     def begin(self) -> None:
         """Take in everything before the stop; the last item is a micro-batch of its own."""
-        self.clock(self.story.declared.ready_us)
+        self.clock(self.story.ready_us)
         *most, last = self.story.items[: len(before(self.kind))]
         for items in (most, [last]):
             self.write(items_to_steps(items, job_spec_for(self.story).columns))
@@ -87,7 +86,7 @@ class StoppedRun(SparkRun):
         """Find what a run that was killed has left."""
         self.files = sorted(self.input.glob("*.parquet"))
         self.sink.events = json.loads((self.input.parent / "events.json").read_text())
-        if self.story.declared.ready_us is not None:
+        if self.story.ready_us is not None:
             self.waiting = [Tick(STOP_AT * 1_000_000)]
 
 

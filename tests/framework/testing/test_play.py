@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.testing.batching import split_into_batches
+from panekeeper.framework.testing.steps import split_into_batches
 from panekeeper.framework.testing.vector import parse
 from panekeeper.testing import play
 

@@ -19,9 +19,8 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Rows, Step
 from panekeeper.framework.declarations.windows import Batched, BatchedOutput
-from panekeeper.framework.testing.batching import split_into_batches
-from panekeeper.framework.testing.memory_run import MemoryRun
-from panekeeper.framework.testing.recorder import TUPLE
+from panekeeper.framework.testing.play_vector import MemoryRun
+from panekeeper.framework.testing.steps import TUPLE, split_into_batches
 from panekeeper.framework.testing.vector import Vector, parse
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.aggregates import NAIVE
@@ -108,7 +107,7 @@ def test_aggregates_are_those_of_the_naive_contents(
     parsed = parse(vector)
     if isinstance(parsed.window, Batched):
         window = dataclasses.replace(parsed.window, stream=stream)
-        parsed = dataclasses.replace(parsed, declared=dataclasses.replace(parsed.declared, window=window))
+        parsed = dataclasses.replace(parsed, window=window)
     got = log(parsed, aggregates, cut, data.draw(restarts(vector)))
     assert got == expected(vector, stream, aggregates)
 

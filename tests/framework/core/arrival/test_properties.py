@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME
 from panekeeper.framework.core.steps import Flush, Rows, Step, Tick
-from panekeeper.framework.testing.batching import split_into_batches
-from panekeeper.framework.testing.memory_run import MemoryRun
+from panekeeper.framework.testing.play_vector import MemoryRun
+from panekeeper.framework.testing.steps import split_into_batches
 from panekeeper.framework.testing.vector import parse
 from panekeeper.state.records import SequenceRecord
 from panekeeper.testing import difference, play

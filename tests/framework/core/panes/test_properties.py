@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.operator import Emit, Operator
-from panekeeper.framework.testing.batching import split_into_batches
-from panekeeper.framework.testing.memory_run import MemoryRun
-from panekeeper.framework.testing.recorder import describe_event
+from panekeeper.framework.testing.play_vector import MemoryRun
+from panekeeper.framework.testing.steps import describe_event, split_into_batches
 from panekeeper.framework.testing.vector import parse
 from panekeeper.testing import difference, play
 from tests.model.interval_cases import BATCH_SPLITS, restarts, vectors
