@@ -14,7 +14,7 @@ from integration_tests.engine.moto_s3 import bucket_at
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.store_outage import IMPATIENT, OnS3, Outage
 from panekeeper import PanekeeperError
-from panekeeper.recovery.jobs.record import current_folder
+from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import savepoints, verify
 from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint

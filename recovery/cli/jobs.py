@@ -18,11 +18,9 @@ from panekeeper.recovery.cli.subcommand import (
     positive_seconds,
     s3_options,
 )
+from panekeeper.recovery.jobs.drain import checkpoint_folder, drain
 from panekeeper.recovery.jobs.fleet import DEPTH, list_jobs
-from panekeeper.recovery.jobs.health import Limits
-from panekeeper.recovery.jobs.job_status import Health, JobStatus
-from panekeeper.recovery.jobs.remote import checkpoint_folder, drain
-from panekeeper.recovery.jobs.status import status
+from panekeeper.recovery.jobs.status import Health, JobStatus, Limits, status
 
 _CODES = {
     Health.HEALTHY: ExitCode.DONE,

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterable
 
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
-from panekeeper.recovery.jobs.health import Limits
-from panekeeper.recovery.jobs.job_status import JobStatus
-from panekeeper.recovery.jobs.status import damaged_status, status
+from panekeeper.recovery.jobs.status import JobStatus, Limits, damaged_status, status
 from panekeeper.recovery.storage.delta_log import LOG
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, files_at

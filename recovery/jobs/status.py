@@ -1,23 +1,141 @@
-"""Reads the status of a job from another process: state, progress, newest savepoint, and whether it can resume.
+"""The status of a job, read from its checkpoint by another process: how far and how healthy it is, can it resume?
 
-Reads only what is in the checkpoint: the lease and what the job reported with it (`state/checkpoint/lease.py`), Spark's
-offset and commit logs, and the record of the last job that ended. For a checkpoint in a local folder or on S3, Spark is
-not started.
+Only the lease and what the job reported with it (`state/checkpoint/lease.py`), Spark's offset and commit logs, and the
+record of the last job that ended are read. For a checkpoint in a local folder or on S3, Spark is not started.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import Enum
 from typing import Any
 
-from panekeeper.framework.declarations.errors import CheckpointError, ForeignCheckpoint
-from panekeeper.recovery.jobs.health import Limits, with_health
-from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
+from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
-from panekeeper.state.checkpoint.epochs import Root, current_epoch, read_begin
-from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder
+from panekeeper.state.checkpoint.epochs import read_begin
+from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder, damaged, read_object
 from panekeeper.state.checkpoint.job_record import is_flushed, last_batches, read_last_savepoint
-from panekeeper.state.checkpoint.lease import LeaseOwner, read_end, read_owner, read_report
+from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US, read_end, read_owner, read_report
+
+
+class Health(Enum):
+    """How a job is, from good to bad.
+
+    Attributes:
+        HEALTHY: it runs within its limits; or it was flushed, so that it is finished.
+        STOPPED: it does not run; it ended as it should, or was never started.
+        BEHIND: it runs, and is behind a limit, or its process sends no heartbeat.
+        DOWN: it failed or crashed, and its next start resumes it.
+        UNUSABLE: its checkpoint is damaged, or a start would not resume from it.
+    """
+
+    HEALTHY = "healthy"
+    STOPPED = "stopped"
+    BEHIND = "behind"
+    DOWN = "down"
+    UNUSABLE = "unusable"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewestSavepoint:
+    """The newest savepoint that was made of a checkpoint.
+
+    Attributes:
+        name: of the savepoint.
+        location: where it is.
+        made_at: when it was made.
+        age: since then, in seconds.
+        batch: the last batch that is in it.
+    """
+
+    name: str
+    location: str
+    made_at: str
+    age: float
+    batch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobStatus:
+    """The status of the job of a checkpoint. Times are ISO 8601, ages and lags are seconds; None: not known.
+
+    Attributes:
+        checkpoint: its folder or URL.
+        state: "running", "ended", "failed", "flushed", "lost" (crashed), "new" (never ran), or "damaged" (cannot be
+            read).
+        health: the value of a `Health`.
+        why: the reason for it.
+        resumable: whether a start would resume it from its last batch.
+        why_not: why it would not.
+        running: whether it runs.
+        job: its name.
+        host: where it runs, or has crashed.
+        pid: its process there.
+        since: when that run began.
+        run_age: the time since then.
+        seen: its last heartbeat.
+        heartbeat_age: the time since then.
+        stopped: when the last run ended, if it did not crash.
+        last_offset: number of the last batch begun.
+        last_commit: number of the last batch committed.
+        last_batch_at: when its last batch ended, as all that follows as it reported last.
+        last_batch_age: the time since then.
+        watermark: event time before which no row is expected any more.
+        watermark_lag: how far it is behind the present.
+        rows_per_second: rows read in the last minute of a job that runs.
+        rows_behind: rows that its source held and it had not read; Kafka counts them.
+        open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
+        state_bytes: size of its state on disk.
+        no_tick_since: since when no tick of the wall clock can be written, as on a full disk; null if all is well.
+        tick_error: why.
+        last_savepoint: the newest savepoint.
+    """
+
+    checkpoint: str
+    state: str
+    health: str = Health.UNUSABLE.value
+    why: str = ""
+    resumable: bool
+    why_not: str | None
+    running: bool = False
+    job: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    since: str | None = None
+    run_age: float | None = None
+    seen: str | None = None
+    heartbeat_age: float | None = None
+    stopped: str | None = None
+    last_offset: int | None = None
+    last_commit: int | None = None
+    last_batch_at: str | None = None
+    last_batch_age: float | None = None
+    watermark: str | None = None
+    watermark_lag: float | None = None
+    rows_per_second: float | None = None
+    rows_behind: int | None = None
+    open_panes: int | None = None
+    state_bytes: int | None = None
+    no_tick_since: str | None = None
+    tick_error: str | None = None
+    last_savepoint: NewestSavepoint | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Beyond what a running job is behind; None: no limit.
+
+    Attributes:
+        lag: of its watermark behind the present, in seconds.
+        age: of its last batch, in seconds. A job whose source has no rows runs no batch.
+        rows: that its source holds and it has not read.
+    """
+
+    lag: float | None = None
+    age: float | None = None
+    rows: int | None = None
 
 
 def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
@@ -30,9 +148,10 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
 
     Raises:
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CheckpointError: the job record or the lease is damaged.
+        CorruptState: the job record is damaged.
+        CheckpointError: the lease is damaged, or the checkpoint has an older layout.
     """
-    folder = job_folder(root)
+    folder = current_folder(root)
     name = job_name(folder)
     at = now()
     owner = read_owner(folder)
@@ -40,13 +159,21 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
     end = read_end(folder)
     if owner is not None and end.get("token") == owner.token and not running:
         owner = None  # it crashed after it had recorded its end, and before it removed its lease
-    offset, commit = last_batches(folder)
     flushed = is_flushed(folder)
-    why_not = _not_resumable_reason(folder, offset, commit, flushed=flushed)
+    if running:
+        state = "running"
+    elif flushed:
+        state = "flushed"
+    else:
+        state = "lost" if owner is not None else str(end.get("state", "new"))
+    begun, committed = last_batches(folder)
+    why_not = _not_resumable_reason(folder, begun, committed, flushed=flushed)
+    report = read_report(folder)
+    progress, still_open = (found if isinstance(found := report.get(one), dict) else {} for one in ("progress", "open"))
     found = JobStatus(
         checkpoint=folder.root,
         job=name,
-        state=_state(owner, end, running=running, flushed=flushed),
+        state=state,
         running=running,
         host=owner.host if owner else None,
         pid=owner.pid if owner else None,
@@ -55,12 +182,21 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         seen=format_time(owner.seen) if owner else None,
         heartbeat_age=_age(at, owner.seen) if owner else None,
         stopped=None if owner else _time(end.get("at")),
-        last_offset=offset,
-        last_commit=commit,
+        last_offset=begun,
+        last_commit=committed,
+        last_batch_at=_time(progress.get("at")),
+        last_batch_age=_age(at, progress.get("at")),
+        watermark=_time(progress.get("watermark")),
+        watermark_lag=_age(at, progress.get("watermark")),
+        rows_per_second=progress.get("rows_per_second") if running else None,
+        rows_behind=progress.get("rows_behind"),
+        open_panes=still_open.get("panes"),
+        state_bytes=progress.get("state_bytes"),
+        no_tick_since=_time(progress.get("no_tick_since")) if running else None,
+        tick_error=progress.get("tick_error") if running else None,
         last_savepoint=_newest_savepoint(folder, at),
         resumable=why_not is None,
         why_not=why_not,
-        **_progress(read_report(folder), at, running=running),
     )
     return with_health(found, limits or Limits())
 
@@ -71,69 +207,18 @@ def damaged_status(checkpoint: str, why: str) -> JobStatus:
 
 
 def job_name(folder: CheckpointFolder) -> str:
-    """Return the name of a checkpoint's job.
+    """Return the name of a checkpoint's job, also where a newer version has written the rest of its record.
 
     Raises:
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CheckpointError: the job record is damaged.
+        CorruptState: the job record is damaged.
     """
-    try:
-        record = folder.read_json(JOB_FILE)
-        name = None if record is None else str(record["name"])
-    except (ValueError, TypeError, KeyError) as error:
-        raise CheckpointError(f"{JOB_FILE} in {folder.root} is damaged; restore it from a savepoint") from error
-    if name is None:
-        raise ForeignCheckpoint(
-            f"{folder.root} holds no checkpoint of Panekeeper; give the folder that start(checkpoint=...) got"
-        )
-    return name
-
-
-def job_folder(root: Root) -> Root:
-    """Return the folder of the current epoch of a checkpoint.
-
-    Raises:
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CheckpointError: it has an older layout.
-        CorruptState: which epoch is current cannot be read, or that epoch is gone.
-    """
-    folder = current_epoch(root)
-    if folder is None:
-        raise ForeignCheckpoint(
-            f"{root.root} holds no checkpoint of Panekeeper; give the folder that start(checkpoint=...) got"
-        )
-    return folder
-
-
-def _state(owner: LeaseOwner | None, end: Mapping[str, Any], *, running: bool, flushed: bool) -> str:
-    if running:
-        return "running"
-    if flushed:
-        return "flushed"
-    if owner is not None:
-        return "lost"
-    return str(end.get("state", "new"))
-
-
-def _progress(report: Mapping[str, Any], now: int, *, running: bool) -> dict[str, Any]:
-    progress, still_open = _object(report.get("progress")), _object(report.get("open"))
-    ended, watermark = progress.get("at"), progress.get("watermark")
-    return {
-        "last_batch_at": _time(ended),
-        "last_batch_age": _age(now, ended),
-        "watermark": _time(watermark),
-        "watermark_lag": _age(now, watermark),
-        "rows_per_second": progress.get("rows_per_second") if running else None,
-        "rows_behind": progress.get("rows_behind"),
-        "open_panes": still_open.get("panes"),
-        "state_bytes": progress.get("state_bytes"),
-        "no_tick_since": _time(progress.get("no_tick_since")) if running else None,
-        "tick_error": progress.get("tick_error") if running else None,
-    }
-
-
-def _object(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+    record = read_object(folder, JOB_FILE)
+    if record is None:
+        raise no_checkpoint(folder, JOB_FILE)
+    if "name" not in record:
+        raise damaged(folder, JOB_FILE, "it has no name")
+    return str(record["name"])
 
 
 def _newest_savepoint(folder: CheckpointFolder, now: int) -> NewestSavepoint | None:
@@ -171,3 +256,50 @@ def _time(us: Any) -> str | None:
 def _is_time(us: Any) -> bool:
     """Return whether a field of a report, which may have been altered, is a time in us since the epoch."""
     return isinstance(us, int) and 0 <= us <= LAST_US
+
+
+def with_health(status: JobStatus, limits: Limits) -> JobStatus:
+    """Return a status with its health, the one word that alarms and exit codes go by, and the reason."""
+    health, why = _health(status, limits)
+    return replace(status, health=health.value, why=why)
+
+
+def _health(status: JobStatus, limits: Limits) -> tuple[Health, str]:
+    if status.state == "flushed":
+        return Health.HEALTHY, "it was flushed, and is finished"
+    if not status.resumable:
+        return Health.UNUSABLE, status.why_not or "it cannot be resumed"
+    if status.state == "failed":
+        return Health.DOWN, "it failed: its own log has the cause; remove it, and start the job again"
+    if status.state == "lost":
+        return Health.DOWN, "its process exited without releasing its lease: start the job again"
+    if not status.running:
+        return Health.STOPPED, "it was never started" if status.state == "new" else "it ended as it should"
+    reasons = [*_behind(status, limits)]
+    return (Health.BEHIND, "; ".join(reasons)) if reasons else (Health.HEALTHY, "it runs")
+
+
+def _behind(status: JobStatus, limits: Limits) -> Iterator[str]:
+    silent, lag, rows = status.heartbeat_age or 0, status.watermark_lag, status.rows_behind
+    if silent < -HEARTBEAT_TIMEOUT_US / 1e6:
+        yield "its last heartbeat is in the future, so whether it runs is not known: a clock is wrong"
+    if silent > HEARTBEAT_TIMEOUT_US / 1e6:
+        yield f"its process has sent no heartbeat for {_seconds(silent)}"
+    if status.tick_error is not None:
+        yield f"no tick of the wall clock can be written since {status.no_tick_since}: {status.tick_error}"
+    if limits.lag is not None and lag is not None and lag > limits.lag:
+        yield f"its watermark is {_seconds(lag)} behind the present, and {_seconds(limits.lag)} are allowed"
+    age = min(one for one in (status.run_age, status.last_batch_age, math.inf) if one is not None)
+    if limits.age is not None and limits.age < age < math.inf:
+        yield f"no batch has ended for {_seconds(age)}, and {_seconds(limits.age)} are allowed"
+    if limits.rows is not None and rows is not None and rows > limits.rows:
+        yield f"its source holds {rows} rows that it has not read, and {limits.rows} are allowed"
+
+
+def _seconds(value: float) -> str:
+    """Return seconds without an exponent: a watermark may be years behind, as of a replay.
+
+    >>> _seconds(438_377_000.04), _seconds(0.5)
+    ('438,377,000 s', '0.5 s')
+    """
+    return f"{round(value, 1):,.12g} s"

@@ -1,20 +1,25 @@
-"""Do the tables of a job fit its checkpoint? Either may have been put back from a backup, or taken over by a restore.
+"""Which version of each table of a job goes with a batch, and do its tables fit its checkpoint? Without Spark.
 
-A start refuses tables that do not fit. A savepoint of them would hide that: a restore of it begins an epoch of which
-the tables know nothing yet, and a job that starts in it would lack batches, or have some of them twice.
+Either may have been put back from a backup, or taken over by a restore. A start refuses tables that do not fit. A
+savepoint of them would hide that: a restore of it begins an epoch of which the tables know nothing yet, and a job that
+starts in it would lack batches, or have some of them twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch
 from panekeeper.framework.engine.sink.fencing import OWNED
-from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.delta_log import (
     batch_of_commit,
+    is_restore,
     newest_first,
+    newest_version,
     owner_of,
+    restored_version,
     table_metadata,
     transactions_of,
 )
@@ -23,6 +28,50 @@ from panekeeper.recovery.storage.locations import files_at
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.prepared import last_prepared
+
+
+def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
+    """Return role -> the newest version that holds no row of a later batch.
+
+    An interrupted batch may have been committed to some tables and not to others. Each commit has its batch as a
+    transaction.
+
+    Args:
+        tables: role -> folder.
+        transactions: role -> the id of the transactions of the job in it.
+        batch: the last batch whose rows are included.
+
+    Raises:
+        SavepointError: a table has a later batch, and its log does not go back to it any more.
+    """
+    return {role: _version_after(table, transactions[role], batch) for role, table in tables.items()}
+
+
+def _version_after(table: Files, transaction: str, batch: int) -> int:
+    version = newest_version(table)
+    for number, commit in _kept(table):
+        done = batch_of_commit(commit, transaction)
+        if done > batch:
+            version = number - 1
+        elif done >= 0:
+            return version  # batches are in order in the log
+    last = transactions_of(table).get(transaction, -1)
+    if last > batch and not any(batch_of_commit(commit, transaction) > batch for _, commit in newest_first(table)):
+        raise SavepointError(
+            f"{table.root} has batch {last}, which is not finished, and the commit of it was cleaned up, so no version "
+            "is without its rows. Start the job once, which completes the batch, and try again"
+        )
+    return version
+
+
+def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
+    last = None
+    for number, commit in newest_first(table):
+        if last is None or number <= last:
+            yield number, commit
+            if is_restore(commit) and (to := restored_version(commit)) >= 0:
+                last = to
 
 
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
@@ -78,21 +127,15 @@ def require_of_this_epoch(
         SavepointRefused: a table has become one of this epoch later than that.
     """
     for role, table in tables.items():
-        if _has_joined_after(versions[role], table, record.joined(role), record.epoch):
-            raise SavepointRefused(
-                f"batch {batch + 1} of {folder.root} was committed when that was restored or cloned, the {role} "
-                f"{table.root} has it, and Spark's commit of it is gone. Start the job once, which writes that again, "
-                "and try again"
-            )
-
-
-def _has_joined_after(version: int, table: Files, transaction: str, epoch: int) -> bool:
-    for number, commit in newest_first(table):
-        if number <= version:
-            return False
-        if batch_of_commit(commit, transaction) == epoch:
-            return True
-    return False
+        for number, commit in newest_first(table):
+            if number <= versions[role]:
+                break
+            if batch_of_commit(commit, record.joined(role)) == record.epoch:
+                raise SavepointRefused(
+                    f"batch {batch + 1} of {folder.root} was committed when that was restored or cloned, the {role} "
+                    f"{table.root} has it, and Spark's commit of it is gone. Start the job once, which writes that "
+                    "again, and try again"
+                )
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
-from panekeeper.recovery.jobs.lease import holding
+from panekeeper.recovery.jobs.checkpoint import holding
 from panekeeper.recovery.restore.last_commit import record_last_commit
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint

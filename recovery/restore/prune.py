@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from panekeeper.framework.declarations.errors import CheckpointInUse
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.lease import holding, running_on
-from panekeeper.recovery.jobs.record import current_folder
+from panekeeper.recovery.jobs.checkpoint import current_folder, holding, running_on
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
-from panekeeper.recovery.jobs.lease import holding, require_stopped
+from panekeeper.recovery.jobs.checkpoint import holding, require_stopped
 from panekeeper.recovery.restore.confirmed_tables import (
     require_confirmed,
     unconfirmed_tables,

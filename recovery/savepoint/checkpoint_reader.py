@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.jobs.record import require_current_record
+from panekeeper.recovery.jobs.checkpoint import require_current_record
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.state.checkpoint import folder as layout

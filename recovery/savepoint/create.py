@@ -26,10 +26,13 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
-from panekeeper.recovery.jobs.batch_versions import versions_after_batch
-from panekeeper.recovery.jobs.lease import running_on
-from panekeeper.recovery.jobs.record import current_folder, require_current_record, require_still_current
-from panekeeper.recovery.jobs.tables import require_fitting_tables, require_of_this_epoch
+from panekeeper.recovery.jobs.checkpoint import (
+    current_folder,
+    require_current_record,
+    require_still_current,
+    running_on,
+)
+from panekeeper.recovery.jobs.tables import require_fitting_tables, require_of_this_epoch, versions_after_batch
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, batch_with_control_file, read_checkpoint
 from panekeeper.recovery.savepoint.manifest import (

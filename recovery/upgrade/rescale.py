@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.jobs.lease import require_stopped
-from panekeeper.recovery.jobs.record import current_folder
+from panekeeper.recovery.jobs.checkpoint import current_folder, require_stopped
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint

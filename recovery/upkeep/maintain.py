@@ -26,8 +26,7 @@ from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink.library_table import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.lease import holding
-from panekeeper.recovery.jobs.record import current_folder
+from panekeeper.recovery.jobs.checkpoint import current_folder, holding
 from panekeeper.recovery.jobs.tables import require_owned
 from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
 from panekeeper.recovery.storage.delta_versions import delta_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.record import require_current_record
+from panekeeper.recovery.jobs.checkpoint import require_current_record
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import place_of
 from panekeeper.state.checkpoint.job_record import JobRecord, read_tables

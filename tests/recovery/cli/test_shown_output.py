@@ -6,8 +6,7 @@ from dataclasses import asdict
 
 from panekeeper.recovery.cli.jobs import JOBS
 from panekeeper.recovery.cli.maintain import MAINTAIN
-from panekeeper.recovery.jobs.health import Limits, with_health
-from panekeeper.recovery.jobs.job_status import JobStatus, NewestSavepoint
+from panekeeper.recovery.jobs.status import JobStatus, Limits, NewestSavepoint, with_health
 from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep
 from tests.project.sources import ROOT, blocks_of
 

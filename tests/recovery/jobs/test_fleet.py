@@ -17,15 +17,14 @@ from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.printing import watch
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.jobs.fleet import list_jobs
-from panekeeper.recovery.jobs.health import Limits, with_health
-from panekeeper.recovery.jobs.job_status import JobStatus
+from panekeeper.recovery.jobs.status import JobStatus, Limits, with_health
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
-    from panekeeper.recovery.jobs.job_status import NewestSavepoint
+    from panekeeper.recovery.jobs.status import NewestSavepoint
 
 PROGRESS = {"at": 60_000_000, "watermark": 50_000_000, "rows": 90, "rows_per_second": 1.5}
 REPORT = {"batch": 2, "open": {"panes": 4}, "progress": {**PROGRESS, "rows_behind": 7, "state_bytes": 1000}}

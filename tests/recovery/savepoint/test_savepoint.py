@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from panekeeper.framework.declarations.errors import ForeignCheckpoint
 from panekeeper.recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
 from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
@@ -244,7 +245,7 @@ def test_the_copy_is_given_up_after_five_attempts(job: FakeCheckpoint) -> None:
 
 def test_a_folder_that_is_no_checkpoint_is_refused(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> None:
     """A folder without a job, a job without a batch, a checkpoint far away."""
-    with pytest.raises(SavepointError, match="holds no checkpoint"):
+    with pytest.raises(ForeignCheckpoint, match="holds no checkpoint"):
         savepoint(tmp_path / "nowhere", "one", to=archive)
     for commit in Path(job.files.place, "commits").iterdir():
         commit.unlink()

@@ -16,7 +16,7 @@ from moto.core import set_initial_no_auth_action_count
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveNotFound, SavepointRefused
-from panekeeper.recovery.jobs.remote import checkpoint_folder
+from panekeeper.recovery.jobs.drain import checkpoint_folder
 from panekeeper.recovery.jobs.status import status
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.prune import prune_epochs

@@ -17,7 +17,7 @@ import pytest
 from panekeeper import CheckpointError, CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.lease import holding, require_stopped
+from panekeeper.recovery.jobs.checkpoint import holding, require_stopped
 from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, LocalFolder, claim_file
 from panekeeper.state.checkpoint.lease import LeaseOwner, PreviousRun, is_alive, make_claim, read_owner, started_at
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by, watching

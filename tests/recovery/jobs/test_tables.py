@@ -9,7 +9,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.recovery.errors import SavepointError
-from panekeeper.recovery.jobs.batch_versions import versions_after_batch
+from panekeeper.recovery.jobs.tables import versions_after_batch
 from panekeeper.recovery.storage.local_files import LocalFiles
 
 

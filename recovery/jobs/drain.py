@@ -14,7 +14,8 @@ from typing import Any
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
-from panekeeper.recovery.jobs.status import job_folder, job_name
+from panekeeper.recovery.jobs.checkpoint import current_folder
+from panekeeper.recovery.jobs.status import job_name
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
@@ -67,7 +68,7 @@ def drain(
         DrainTimeout: it has not drained in time.
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
     """
-    folder = job_folder(root)
+    folder = current_folder(root)
     job_name(folder)
     began = now()
     owner = read_owner(folder)

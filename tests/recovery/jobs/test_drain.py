@@ -17,9 +17,8 @@ from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFail
 from panekeeper.framework.engine.job.job import RunEnd
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.jobs.job_status import JobStatus
-from panekeeper.recovery.jobs.remote import drain
-from panekeeper.recovery.jobs.status import status
+from panekeeper.recovery.jobs.drain import drain
+from panekeeper.recovery.jobs.status import JobStatus, status
 from panekeeper.state.checkpoint.control_files import ControlCommand, write_control_file
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer
 from panekeeper.state.checkpoint.folder import JOB_FILE, RUNNING_FILE, STOPPED_FILE, LocalFolder
@@ -111,7 +110,7 @@ def test_a_folder_without_a_checkpoint_of_panekeeper_is_refused(tmp_path: Path) 
     with pytest.raises(CorruptState, match=r"epochs/0000 is gone"):
         status(folder)
     folder.part("epochs/0000").write(JOB_FILE, b"{")
-    with pytest.raises(CheckpointError, match="damaged"):
+    with pytest.raises(CorruptState, match="damaged"):
         status(folder)
 
 
