@@ -13,7 +13,7 @@ from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeI
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.sink.fencing import own
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.state.checkpoint.folder import TABLES_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import read_record
 
@@ -170,7 +170,7 @@ def test_tables_that_another_checkpoint_has_taken_over_are_neither_written_nor_e
         readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     assert readings.log("view") == view
     own(readings.spark, {"view": str(readings.folder / "view")}, record, take=True)
-    commits = SmallCommits(str(readings.folder / "view"))
+    commits = LibraryTable(str(readings.folder / "view"))
     commits.note({replace(record, epoch=5).joined("view"): 5})  # the checkpoint is a copy of before some restores
     done = readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     assert done.epoch == 6

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch
-from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.delta_log import (
     batch_of_commit,

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 
-from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.restore.target import Target
 from panekeeper.recovery.savepoint.manifest import Manifest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from panekeeper.framework.engine.sink.fencing import OWNED
+from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_log import owner_of, transactions_of

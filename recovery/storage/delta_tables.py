@@ -17,7 +17,7 @@ from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
 from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointError, TableVersionLost
 from panekeeper.recovery.storage import delta_versions
 from panekeeper.recovery.storage.delta_log import SavedTable, commit_checksum, has_version

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from panekeeper.framework.engine.session.s3_settings import s3_settings
-from panekeeper.framework.engine.sink.library_table import (
+from panekeeper.framework.engine.sink.library_rules import (
     NO_HOOKS,
     UnsupportedTable,
     files_of,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
-from panekeeper.framework.engine.sink.spark_commits import repeat_while_others_commit
+from panekeeper.framework.engine.sink.spark_table import repeat_while_others_commit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

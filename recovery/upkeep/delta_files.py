@@ -17,8 +17,8 @@ from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
-from panekeeper.framework.engine.sink.library_table import files_of, open_table
-from panekeeper.framework.engine.sink.table_writer import LARGE_OUTPUT
+from panekeeper.framework.engine.sink.library_rules import files_of, open_table
+from panekeeper.framework.engine.sink.spark_table import LARGE_OUTPUT
 from panekeeper.recovery.storage.delta_log import has_version, owner_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.parallel import map_parallel

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.s3_settings import is_s3
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, holding
 from panekeeper.recovery.jobs.tables import require_owned

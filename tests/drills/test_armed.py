@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from integration_tests.drills.faults.armed import arm, disarm, release_commits
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.framework.engine.sink.fault_points import fault_point
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 
 TABLES = ("log", "log_quarantine", "view")
 
@@ -119,7 +119,7 @@ def test_a_kill_between_a_file_and_its_commit_leaves_the_one_and_not_the_other(t
 import os, signal, sys
 import pyarrow as pa
 from panekeeper.framework.engine.sink.fault_points import fault_point
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from integration_tests.drills.faults.armed import arm
 class Kill:
     def matches(self, point, batch):
@@ -128,7 +128,7 @@ class Kill:
         os.kill(os.getpid(), signal.SIGKILL)
 arm(Kill())
 table = sys.argv[1]
-commits = SmallCommits(table)
+commits = LibraryTable(table)
 for batch in (1, 2, 3):
     fault_point("before-commit", batch, "file://" + table)
     commits.append(pa.table({"sensor": ["a"]}), "readings", batch)
@@ -140,5 +140,5 @@ for batch in (1, 2, 3):
     assert len([*table.glob("*.parquet")]) > committed == 1
 
     release_commits(table)
-    assert SmallCommits(str(table)).append(rows, "readings", 2)
+    assert LibraryTable(str(table)).append(rows, "readings", 2)
     assert DeltaTable(table).to_pyarrow_table().column("sensor").to_pylist() == ["a", "a"]

@@ -59,7 +59,7 @@ from panekeeper.framework.engine.sink.batch_output import (
 from panekeeper.framework.engine.sink.downtime import DOWNTIME, Downtime
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned
-from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata, unreadable_table
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata
 from panekeeper.framework.engine.sink.tables import METRICS
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, damaged, place_of, prepared_file
@@ -429,12 +429,7 @@ class BatchJournal:
 
 def _id_of(spark: SparkSession, path: str) -> str | None:
     """Return the id of the table in a folder; None if there is none."""
-    if not is_delta_table(spark, path):
-        return None
-    try:
-        return str(table_metadata(spark, path)["id"])
-    except Exception as error:
-        raise unreadable_table(path, error) from error
+    return str(table_metadata(spark, path)["id"]) if is_delta_table(spark, path) else None
 
 
 def _newest_by(spec: JobSpec) -> dict[str, Any]:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.errors import NotConfirmed, SinkError
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
-from panekeeper.framework.engine.sink.fencing import OWNED, require_owned
+from panekeeper.framework.engine.sink.delta_tables import OWNED
+from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions
 from panekeeper.state.checkpoint.epochs import (
     Begin,

@@ -21,8 +21,7 @@ from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
-from panekeeper.framework.engine.sink.spark_commits import delete_all
-from panekeeper.framework.engine.sink.spark_table import is_delta_table
+from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
 from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
 from panekeeper.state.log import logger
 

@@ -35,7 +35,6 @@ from panekeeper.framework.engine.job.startup_checks import (
 from panekeeper.framework.engine.job.table_checks import require_fitting_tables
 from panekeeper.framework.engine.job.upgrade import take_tables, with_columns_found
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
-from panekeeper.framework.engine.sink.small_commits import SmallTables
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
 from panekeeper.framework.engine.sources.streams import require_bounded_batch
@@ -153,7 +152,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         roll_forward(files, known, lambda: spark, lease.require_held)  # 4
         if (old := follow(files.without_java(), lease.require_held)) is not None:
             logger("job", job=known.name).info("%s was %s before: Spark's files have its new name", files.place, old)
-    writer = TableWriter(small=SmallTables(), user_sink=start.sink)
+    writer = TableWriter(user_sink=start.sink)
     journal = partial(BatchJournal, files=files, writer=writer, lease=lease, accepted=start.accepted)
 
     def complete(record: JobRecord) -> object:
@@ -177,10 +176,10 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         written=written.values(),
         made=made,
         layout=start.layout,
-        small=writer.small,
+        opened=writer.tables,
     )
     record, pipeline = with_columns_found(record, pipeline, found)
-    fitting = require_fitting_tables(files, record, paths, writer.small, metadata=found, made=made)
+    fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
     take_tables(files, record, tables, pipeline.spec, writer)
     batches = journal(record=record, declared=paths, tables=fitting)
     return Job(files, record, pipeline, start.trigger, batches)  # 7

@@ -16,19 +16,19 @@ log of the table, and is no business of a start.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.sink.fencing import require_owned
-from panekeeper.framework.engine.sink.small_commits import FENCED
+from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.state.checkpoint.folder import place_of
 from panekeeper.state.checkpoint.job_record import is_new
 from panekeeper.state.prepared import last_decided, last_prepared
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.framework.engine.sink.small_commits import SmallTables
+    from panekeeper.framework.engine.sink.delta_tables import DeltaTables
     from panekeeper.state.checkpoint.job_record import JobRecord
 
 LastTransaction = Callable[[str, str], int]
@@ -42,7 +42,7 @@ def require_fitting_tables(
     files: CheckpointFiles,
     record: JobRecord,
     tables: Mapping[str, str | None],
-    small: SmallTables,
+    opened: DeltaTables,
     *,
     metadata: Mapping[str, Mapping[str, Any]],
     made: Mapping[str, str],
@@ -53,7 +53,7 @@ def require_fitting_tables(
         files: the job's checkpoint, in which no batch is left that tables have in part.
         record: what it says of the job.
         tables: role -> path of the job's tables, which are all there.
-        small: the tables that are open already.
+        opened: the tables that are open already.
         metadata: role -> metadata of the table, as its log has it.
         made: role -> path of the tables that the last start had.
 
@@ -61,12 +61,12 @@ def require_fitting_tables(
         CheckpointError: a table has a batch that this checkpoint has not begun.
         SinkError: a table belongs to another checkpoint or role, is an older copy, or has rows that are discarded.
     """
-    last = small.transaction_reader(files.spark)  # nobody else commits under our transactions
-    require_owned(files.spark, tables, record, small)
+    last = cache(partial(opened.last_transaction, files.spark))  # nobody else commits under our transactions
+    require_owned(files.spark, tables, record, opened)
     require_same_roles(record, tables, made, last)
     decided = last_decided(files, record)  # of one that is not, nothing is in a table, and it is run again
     require_no_later_batch(files.root, record, tables, last, begun=decided)
-    has_rows = partial(small.has_rows, files.spark)
+    has_rows = partial(opened.has_rows, files.spark)
     if (new := is_new(files)) or made:
         require_no_discarded_rows(record, tables, made.values(), last, has_rows, is_new=new)
     batch = last_prepared(files, record, decided)

@@ -13,14 +13,12 @@ comes last: until 2, the tables are those of the old program, and after it, any 
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import AnalysisException, IllegalArgumentException
-from pyspark.sql.types import StructType
 
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, SinkError
 from panekeeper.framework.engine.session.columns import quoted
@@ -29,6 +27,7 @@ from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import secure
 from panekeeper.framework.engine.sink.spark_table import table_metadata
+from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.job_record import (
     JobRecord,
     create_record,
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.framework.engine.sink.small_commits import SmallTables
+    from panekeeper.framework.engine.sink.delta_tables import DeltaTables
     from panekeeper.framework.engine.sink.table_writer import TableWriter
     from panekeeper.framework.engine.sink.tables import Tables
     from panekeeper.state.checkpoint.folder import CheckpointFolder
@@ -191,10 +190,10 @@ def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec:
     """
     spark = files.spark
     files.before_change()
-    secure(spark, asdict(tables), record, writer.small)  # before they are altered, and named as the job's own
+    secure(spark, asdict(tables), record, writer.tables)  # before they are altered, and named as the job's own
     record_upgrade(files, record)
     files.before_change()
-    add_missing_columns(spark, tables, spec, writer.small)
+    add_missing_columns(spark, tables, spec, writer.tables)
     write_tables(files, asdict(tables))
     files.before_change()
     writer.prepare_user_sink(spark, spec.results_schema)
@@ -262,8 +261,8 @@ def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]
     return replace(record, declaration={**record.declaration, HISTORY: {**history, "retired": retired}})
 
 
-def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, small: SmallTables) -> None:
-    """Add the result columns that the log and the view lack, which `create_or_check` has checked; `small` are open.
+def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, opened: DeltaTables) -> None:
+    """Add the result columns that the log and the view lack, which `create_or_check` has checked; `opened` are open.
 
     Raises:
         SinkError: Delta refuses them.
@@ -281,10 +280,5 @@ def add_missing_columns(spark: SparkSession, tables: Tables, spec: JobSpec, smal
                     "Choose other names or types for them; or change the table, as that says; or start the program as "
                     "it was, which goes on"
                 ) from error
-            small.reopen(path)
+            opened.reopen(path)
             fault_point("during-upgrade", 3)
-
-
-def columns_of(metadata: Metadata) -> StructType:
-    """Return the columns of a table."""
-    return StructType.fromJson(json.loads(metadata["schemaString"]))

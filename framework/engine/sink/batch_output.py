@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.engine.flow.packing import from_segment
-from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
 from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 """Tag of the rows that the log gets, and a sink of the user's own."""
+ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
+"""Where the rows of a batch went: the first is the sum of the others."""
 _HASHES = 2**64
 
 
@@ -34,7 +35,7 @@ class BatchOutput:
 
     Attributes:
         number: Spark's batch id.
-        counts: where its rows went (`tables.ROW_COUNT_COLUMNS`), added up over the groups.
+        counts: where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups.
         rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine).
         hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.

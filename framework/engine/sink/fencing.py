@@ -19,9 +19,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.session.s3_settings import is_s3
-from panekeeper.framework.engine.sink import spark_commits
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallTables
+from panekeeper.framework.engine.sink.delta_tables import OWNED, DeltaTables
+from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.job_record import OWNER
 
@@ -30,34 +29,22 @@ if TYPE_CHECKING:
 
     from panekeeper.state.checkpoint.job_record import JobRecord
 
-OWNED = ("log", "view", "metrics")
-"""Roles of tables that no other job writes to. Nor does one to a table on S3 that only Spark writes: its commit there
-takes no condition, so it might take the place of one of another job."""
 
-
-def secure(
-    spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, small: SmallTables | None = None
-) -> None:
+def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, opened: DeltaTables) -> None:
     """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.
 
     A restore and a reset to the initial state begin an epoch. Raises `SinkError` for a table of another checkpoint.
-
-    Args:
-        spark: the session that reaches the tables.
-        tables: role -> path.
-        record: the checkpoint's record of its job.
-        small: the tables that are open already.
     """
-    own(spark, tables, record, small)
+    own(spark, tables, record, opened)
     earlier = record.earlier_epochs(before=record.epoch)
-    fence(spark, tables, earlier, small, joined=record if earlier else None)
+    fence(spark, tables, earlier, opened, joined=record if earlier else None)
 
 
 def fence(
     spark: SparkSession,
     tables: Mapping[str, str | None],
     epochs: Iterable[JobRecord],
-    small: SmallTables | None = None,
+    opened: DeltaTables | None = None,
     *,
     joined: JobRecord | None = None,
     batch: int | None = None,
@@ -68,29 +55,25 @@ def fence(
         spark: the session that reaches the tables.
         tables: role -> path; None, or no Delta table there: nothing to do.
         epochs: the job's record as it is in each of them.
-        small: the tables that are open already.
+        opened: the tables that are open already.
         joined: the record of the job in the epoch that begins with these tables, or has begun; they are to say so.
         batch: the last one, whose rows they have from the epoch before: it is never to be run again.
     """
-    records, small = [*epochs], small or SmallTables()
+    records, opened = [*epochs], opened or DeltaTables()
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
         if joined is not None:
             notes |= {} if batch is None else {joined.transaction(role): batch}
             notes[joined.joined(role)] = joined.epoch  # last: a savepoint takes no version without it
-        if not notes or path is None or not is_delta_table(spark, path):
-            continue
-        if not small.commit(spark, path, lambda to, notes=notes: to.note(notes)):  # type: ignore[misc]  # bound here
-            nothing = spark.read.format("delta").load(path).limit(0)
-            for one, version in notes.items():
-                spark_commits.append(nothing, path, one, version)
+        if notes and path is not None and is_delta_table(spark, path):
+            opened.note(spark, path, notes)
 
 
 def own(
     spark: SparkSession,
     tables: Mapping[str, str | None],
     record: JobRecord,
-    small: SmallTables | None = None,
+    opened: DeltaTables | None = None,
     *,
     take: bool = False,
 ) -> None:
@@ -100,34 +83,20 @@ def own(
         spark: the session that reaches the tables.
         tables: role -> path; None for one that is not wanted. Several jobs may share those that are not `OWNED`.
         record: the checkpoint's record of its job.
-        small: the tables that are open already.
+        opened: the tables that are open already.
         take: they are the tables of this checkpoint from now on: it was restored with them, or is a clone.
 
     Raises:
         SinkError: another checkpoint writes to one of them.
     """
-    small = small or SmallTables()
+    opened = opened or DeltaTables()
     own, *former = _owners(record)
     for role, path in tables.items():
-        if path is None or not (role in OWNED or _is_only_for_spark(spark, path, small)):
-            continue
-        owner = _commit_owner(spark, path, own, small, take=take)
-        if owner in former:
-            owner = _commit_owner(spark, path, own, small, take=True)
-        _require_owner(path, owner, [own])
-
-
-def _is_only_for_spark(spark: SparkSession, path: str, small: SmallTables) -> bool:
-    """Return whether a table is on S3 and the library cannot write it, as for credentials that it does not take."""
-    return is_s3(path) and small.call(spark, path, lambda _: True) is None
-
-
-def _commit_owner(spark: SparkSession, path: str, owner: int, small: SmallTables, *, take: bool) -> int:
-    found = small.call(spark, path, lambda to: to.own(OWNER, owner, take=take))
-    if found is None:  # only Spark can write this table
-        found = spark_commits.own(spark, path, OWNER, owner, take=take)
-        small.reopen(path)
-    return found
+        if path is not None and (role in OWNED or opened.is_only_for_spark(spark, path)):
+            owner = opened.own(spark, path, own, take=take)
+            if owner in former:
+                owner = opened.own(spark, path, own, take=True)
+            _require_owner(path, owner, [own])
 
 
 def _owners(record: JobRecord) -> list[int]:
@@ -136,24 +105,18 @@ def _owners(record: JobRecord) -> list[int]:
 
 
 def require_owned(
-    spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, small: SmallTables | None = None
+    spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, opened: DeltaTables | None = None
 ) -> None:
     """Refuse tables of another checkpoint; one that has no owner yet may be anybody's. Writes nothing.
 
-    A checkpoint whose place this one has taken by a restore is no other one.
-
-    Args:
-        spark: the session that reaches the tables.
-        tables: as for `own`; they are all there.
-        record: the checkpoint's record of its job.
-        small: the tables that are open already.
+    A checkpoint whose place this one has taken by a restore is no other one. The tables are all there.
 
     Raises:
         SinkError: another checkpoint writes to one of them.
     """
-    small = small or SmallTables()
+    opened = opened or DeltaTables()
     for path in filter(None, tables.values()):
-        if (owner := small.last_transaction(spark, path, OWNER)) >= 0:
+        if (owner := opened.last_transaction(spark, path, OWNER)) >= 0:
             _require_owner(path, owner, _owners(record))
 
 

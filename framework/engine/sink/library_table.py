@@ -1,330 +1,49 @@
-"""One Delta table by the library `deltalake`: may it write the table, how does it reach it, and what does it do there?
+"""One Delta table by the library `deltalake`: a few rows in some 10 ms, without a Spark job, once.
 
-Only what is known to be written correctly passes. A feature, property or column attribute that is not listed here
-stands for a rule that Spark's Delta applies on write and the library may not: such a table is written by Spark, and so
-is one that is neither on a local disk nor on S3. A table is read once and written to as it then was; what is done about
-repeats and conflicts is decided in `framework/engine/sink/small_commits.py`.
+Spark needs some 600 ms for a commit of a hundred rows. Why this library, when not, and what it does not do:
+docs/decisions/0014-small-commits.md. Which tables it may write: `framework/engine/sink/library_rules.py`.
+
+Each commit carries a transaction id and a version, and is refused or skipped if the table has that version already:
+so it may be repeated, also by Spark, and by another process. The version is read from the table's log when the table
+is opened, and not before each commit. What other processes commit in between is found by the library when it
+commits: it compares the transaction ids of every commit that it has not seen with ours, and refuses.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from functools import cached_property
-from typing import Any
+from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import (
-    ColumnProperties,
-    CommitProperties,
-    DeltaTable,
-    PostCommitHookProperties,
-    WriterProperties,
-    write_deltalake,
-)
+from deltalake import ColumnProperties, CommitProperties, DeltaTable, Transaction, WriterProperties, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
-from panekeeper.state.checkpoint.folder import local_path
+from panekeeper.framework.engine.sink.library_rules import (
+    NO_HOOKS,
+    UnsupportedTable,
+    files_of,
+    local_folder,
+    open_table,
+    panic_as_unsupported,
+    table_url,
+    text_of,
+)
 from panekeeper.state.codec import with_columns
+from panekeeper.state.log import logger
 
-_FEATURES = frozenset({"appendOnly", "invariants", "timestampNtz"})
-_PROPERTIES = frozenset(
-    {
-        "delta.appendOnly",
-        "delta.checkpoint.writeStatsAsJson",
-        "delta.checkpoint.writeStatsAsStruct",
-        "delta.checkpointInterval",
-        "delta.dataSkippingNumIndexedCols",
-        "delta.deletedFileRetentionDuration",
-        "delta.enableExpiredLogCleanup",
-        "delta.logRetentionDuration",
-        "delta.setTransactionRetentionDuration",
-        "delta.targetFileSize",
-        "delta.tuneFileSizesForRewrites",
-    }
-)
-_TYPES = frozenset(
-    "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
-)
-_BY_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
-"""Characters that Spark's Delta has in names of columns of tables with column mapping only."""
-NEW_TABLE = {"delta.checkpointInterval": "100"}
-"""The properties of tables of ours. Delta's default, a checkpoint of the log every 10 commits, nearly doubles the cost
-of small batches."""
-_DECIMAL = re.compile(r"decimal\(\d+,\d+\)")
-
-
-class UnsupportedTable(Exception):
-    """The library cannot be trusted to write this table; the message says why. Spark's Delta can write it."""
-
-
-class UnreachableTable(UnsupportedTable):
-    """The store of a table does not respond to the library just now; later it may."""
-
-
-def require_protocol(reader: int, writer: int, features: Iterable[str]) -> None:
-    """Raise `UnsupportedTable` unless the library implements everything that the protocol of a table demands.
-
-    Args:
-        reader: the table's minimum reader version.
-        writer: its minimum writer version.
-        features: its reader and writer features, if its versions are 3 and 7.
-    """
-    if (writer > 2 and writer != 7) or reader not in (1, 3):  # noqa: PLR2004 -- versions of Delta's protocol
-        raise UnsupportedTable(
-            f"its protocol has reader version {reader} and writer version {writer}: only 1 and 2, or single features "
-            "(3 and 7), are written directly"
-        )
-    unknown = sorted(set(features) - _FEATURES)
-    if unknown:
-        raise UnsupportedTable(f"it has the table feature {unknown[0]!r}")
-
-
-def require_metadata(schema: Mapping[str, Any], partition_by: Sequence[str], properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedTable` unless the library writes these columns as Spark does.
-
-    Args:
-        schema: the table's schema, as its log has it.
-        partition_by: the columns that Delta partitions the table by.
-        properties: the table's properties.
-    """
-    if partition_by:
-        raise UnsupportedTable(f"Delta partitions it by the column {partition_by[0]!r}")
-    for name, value in properties.items():
-        if name.startswith("delta.") and name not in _PROPERTIES and value not in ("false", "none"):
-            raise UnsupportedTable(f"its property {name} is {value!r}")
-    _require_fields(schema["fields"])
-
-
-def require_new_table(schema: Mapping[str, Any], properties: Mapping[str, str]) -> None:
-    """Raise `UnsupportedTable` unless Spark would create the table, too. The library refuses less than Spark.
-
-    A table that Spark would not have created cannot be restored by it, and it may fail to write what it cannot read.
-
-    Args:
-        schema: the columns of the table.
-        properties: its properties. The values of those that a user gives are checked by Spark.
-    """
-    require_metadata(schema, (), properties)
-    for name, value in properties.items():
-        if NEW_TABLE.get(name) != value:
-            raise UnsupportedTable(f"its property {name} is for Spark to check")
-    for name in _names(schema):
-        if _BY_MAPPING.search(name):
-            raise UnsupportedTable(f"its column {name!r} needs column mapping")
-
-
-def schema_of(text: str) -> Mapping[str, Any]:
-    """Return a schema from the JSON text of a table's log."""
-    schema: Mapping[str, Any] = json.loads(text)
-    return schema
-
-
-def _require_fields(fields: Iterable[Mapping[str, Any]]) -> None:
-    for field in fields:
-        name = field["name"]
-        attributes = sorted(set(field.get("metadata", {})) - {"comment"})
-        if attributes:
-            raise UnsupportedTable(f"its column {name!r} has the attribute {attributes[0]!r}")
-        if not field.get("nullable", True):
-            raise UnsupportedTable(f"its column {name!r} is NOT NULL")
-        _require_type(name, field["type"])
-
-
-def _names(kind: Any) -> Iterator[str]:
-    """Yield the names of the columns of a table, and of the fields within them."""
-    if isinstance(kind, str):
-        return
-    for field in kind.get("fields", ()):
-        yield field["name"]
-        yield from _names(field["type"])
-    for part in ("elementType", "keyType", "valueType"):
-        yield from _names(kind.get(part, ""))
-
-
-def _require_type(name: str, kind: Any) -> None:
-    if isinstance(kind, str):
-        if kind not in _TYPES and not _DECIMAL.fullmatch(kind):
-            raise UnsupportedTable(f"its column {name!r} is of type {kind}")
-    elif kind["type"] == "struct":
-        _require_fields(kind["fields"])
-    elif kind["type"] == "array":
-        _require_type(name, kind["elementType"])
-    elif kind["type"] == "map":
-        _require_type(name, kind["keyType"])
-        _require_type(name, kind["valueType"])
-    else:
-        raise UnsupportedTable(f"its column {name!r} is of type {kind['type']}")
-
-
-S3A_SETTINGS = (
-    "endpoint",
-    "endpoint.region",
-    "path.style.access",
-    "connection.ssl.enabled",
-    "access.key",
-    "secret.key",
-    "session.token",
-    "aws.credentials.provider",
-    "encryption.algorithm",
-    "server-side-encryption-algorithm",
-    "acl.default",
-    "requester.pays.enabled",
-)
-"""Settings of Hadoop's `fs.s3a` that say where a store is, who we are there, and how files are stored."""
-
-# Hadoop's own list. Keys and tokens in settings and in the environment are among `S3A_SETTINGS`: Spark copies them
-# there; the role of a machine is found by the library, too.
-_PROVIDERS = frozenset(
-    {
-        "TemporaryAWSCredentialsProvider",
-        "SimpleAWSCredentialsProvider",
-        "EnvironmentVariableCredentialsProvider",
-        "IAMInstanceCredentialsProvider",
-    }
-)
-
-_NOT_TEXT = re.compile(r"\x1b\[\d*m|\u21b3")  # colours and arrows in the library's errors
-_LONGEST_REASON = 400
-_AGAIN_AND_AGAIN = re.compile(r"after \d+ retries")
-"""Of the library's errors: a store that is away, or overloaded. What it refuses is not tried again."""
-_MISREAD = re.compile(r"[\x00-\x1f\x7f%\[\\\]^|]")
-_ENDS_A_URL = re.compile(r"[#?]|\s$")
-
-
-def not_opened(error: Exception) -> UnsupportedTable:
-    """Return why the library does not open a table: it cannot read it, or the store did not respond to any attempt."""
-    why = _one_line(error)
-    is_away = _AGAIN_AND_AGAIN.search(why) is not None and "certificate" not in why.lower()
-    return (UnreachableTable if is_away else UnsupportedTable)(f"the library cannot open it: {why}")
-
-
-def not_committed(url: str, version: int, error: Exception, attempts: int) -> SinkError:
-    """Return the error of a batch that the library could not commit.
-
-    Args:
-        url: of the table.
-        version: of the batch.
-        error: of the last attempt.
-        attempts: how many there were, if other writers came first.
-    """
-    why = _one_line(error)
-    if isinstance(error, CommitFailedError):
-        return SinkError(
-            f"{url}: batch {version} is not committed, because other writers came first at each of {attempts} attempts "
-            f"({why}). Start the job again when they have ended: it resumes with the same batch"
-        )
-    return OutputNotWritable(
-        f"{url} cannot be written: {why}. Make it writable, with room on its disk, and start the job again: it resumes "
-        f"with batch {version}"
-    )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(_NOT_TEXT.sub(" ", str(error)).split())[:_LONGEST_REASON]
-
-
-def require_plain_name(url: str) -> None:
-    """Raise `UnsupportedTable` for a name by which the library would not reach the folder that Spark reaches.
-
-    It reads the log of `a%20b` in the folder `a b`, and writes to `a%20b`; a backslash it takes for `/` in one of the
-    two. A panic ends its commits to a folder with `[`, `]`, `^` or `|`. On S3, `#` and `?` end the name.
-
-    Args:
-        url: the table's folder, or `s3a://bucket/path`.
-    """
-    found = _MISREAD.search(url) or ("://" in url and _ENDS_A_URL.search(url))
-    if found:
-        raise UnsupportedTable(f"the library does not reach a folder with {found[0]!r} in its name as Spark does")
-
-
-def table_url(path: str) -> str:
-    """Return the name of a table's folder for the library.
-
-    Args:
-        path: as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
-
-    Raises:
-        UnsupportedTable: the library does not reach it.
-    """
-    folder = local_folder(path)
-    if folder is None and not path.startswith("s3a://"):
-        raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
-    require_plain_name(folder or path)
-    return folder or path
-
-
-def local_folder(path: str) -> str | None:
-    """Return the folder on a local disk that a path or `file:` URL names; None if it is elsewhere.
-
-    As Hadoop reads it: `%20`, `#` and `?` in a URL are characters of the folder's name.
-
-    >>> local_folder("file:/data/log"), local_folder("/data/log"), local_folder("hdfs://host/log")
-    ('/data/log', '/data/log', None)
-    """
-    if path.startswith("/"):
-        return path
-    folder = local_path(path) if path.startswith(("file:///", "file:/")) else None
-    return None if folder is None or _has_host(path) else str(folder)
-
-
-def _has_host(url: str) -> bool:
-    return url.startswith("file://") and not url.startswith("file:///")
-
-
-def storage_options(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the library's options for the store and the credentials that Spark uses on S3.
-
-    Commits are conditional writes: S3 refuses the second of two commits of one version.
-
-    Args:
-        settings: those of `S3A_SETTINGS` that have a value.
-
-    Raises:
-        UnsupportedTable: a setting has no counterpart in the library, such as encryption by a key.
-    """
-    for name in ("encryption.algorithm", "server-side-encryption-algorithm", "acl.default"):
-        if settings.get(name):
-            raise UnsupportedTable(f"the setting fs.s3a.{name} is {settings[name]!r}")
-    if settings.get("requester.pays.enabled", "false").lower() == "true":
-        raise UnsupportedTable("the setting fs.s3a.requester.pays.enabled is 'true'")
-    providers = [one.strip() for one in settings.get("aws.credentials.provider", "").split(",") if one.strip()]
-    for provider in providers:
-        if provider.rpartition(".")[2] not in _PROVIDERS:
-            raise UnsupportedTable(f"the credentials on S3 come from {provider}")
-    options = {"aws_conditional_put": "etag"}
-    names = {"aws_access_key_id": "access.key", "aws_secret_access_key": "secret.key"}
-    names |= {"aws_session_token": "session.token", "aws_region": "endpoint.region"}
-    options |= {option: settings[name] for option, name in names.items() if settings.get(name)}
-    return options | _endpoint(settings)
-
-
-def _endpoint(settings: Mapping[str, str]) -> dict[str, str]:
-    endpoint = settings.get("endpoint", "")
-    if endpoint.removeprefix("https://") in ("", "s3.amazonaws.com"):
-        return {}  # Amazon's own: the region says where it is
-    if "://" not in endpoint:
-        secure = settings.get("connection.ssl.enabled", "true").lower() == "true"
-        endpoint = f"{'https' if secure else 'http'}://{endpoint}"
-    path_style = settings.get("path.style.access", "false").lower() == "true"
-    return {
-        "aws_endpoint": endpoint,
-        "aws_allow_http": str(endpoint.startswith("http://")).lower(),
-        "aws_virtual_hosted_style_request": str(not path_style).lower(),
-        "aws_region": settings.get("endpoint.region") or "us-east-1",
-    }
-
-
+FENCED = 2**62
+"""Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
+PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""How long to wait for another writer before each further attempt."""
 _COMMITS_AN_OPEN = 50  # a table kept open takes longer with each commit: 8 ms at first, 25 after a hundred
-NO_HOOKS = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-"""A commit is only a commit: by itself the library cleans up the log after each, by rules that are not the table's."""
 _STATS_ARE_WHOLE_MS = pa.scalar(1000, pa.duration("us"))
 _READ_DURATION = re.compile(r"interval \d+ (second|minute|hour|day|week)s?")
 _FAR_DAYS = 73_000_000  # some 200,000 years
@@ -333,9 +52,204 @@ _NEAR_DAYS = (pa.scalar(date(1583, 1, 1), pa.date32()), pa.scalar(date(9999, 12,
 _CALENDAR = b"org.apache.spark.legacyDateTime"
 """A key in the footer of files with days or times of the Julian calendar."""
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
+_log = logger("sink")
 
 
-class OpenTable:
+class LibraryTable:
+    """Commits to one table, which stays open between them. Used by one thread at a time.
+
+    Every method raises `UnsupportedTable` if the library cannot write the table (any more), and `SinkError` if the
+    epoch under which it commits was fenced off, others came first at each attempt, or the table cannot be written.
+
+    Args:
+        path: its folder, as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
+        options: of `library_rules.storage_options`, for a table on S3.
+        sleep: waits for so many seconds, between two attempts.
+    """
+
+    def __init__(
+        self, path: str, options: Mapping[str, str] | None = None, *, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._url, self._folder = table_url(path), local_folder(path)
+        self._options, self._sleep = dict(options or {}), sleep
+        self._readable: set[str] = set()
+        self._open: _Snapshot | None = None
+        self._snapshot()
+
+    def last_transaction(self, app_id: str) -> int:
+        """Return the last version under a transaction id when the table was opened, or since; -1 if there is none."""
+        try:
+            return self._snapshot().version_of(app_id)
+        except DeltaError:  # the library reads old commits only now: they may be cleaned up since the table was opened
+            self.reopen()
+            return self._snapshot().version_of(app_id)
+
+    def row_count(self) -> int | None:
+        """Return how many rows the table has, by the statistics of its files; None if they do not say."""
+        files = pa.table(self._snapshot().delta.get_add_actions(flatten=True))
+        if not files.num_rows:
+            return 0
+        if "num_records" not in files.column_names or files.column("num_records").null_count:
+            return None
+        return int(pc.sum(files.column("num_records")).as_py())
+
+    def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
+        """Append rows, once; return whether that was now.
+
+        Args:
+            rows: with the columns of the table, in any order.
+            app_id: the transaction id.
+            version: the transaction version: rises from commit to commit.
+        """
+        return self._commit_batch(app_id, version, lambda table, once: table.append(rows, once))
+
+    def append_files(self, files: list[AddAction], app_id: str, version: int) -> bool:
+        """Append the rows of files that are in its folder, once; as `append`."""
+        return self._commit_batch(app_id, version, lambda table, once: table.commit_files(files, once))
+
+    def merge(
+        self, rows: pa.Table, app_id: str, version: int, *, keys: Sequence[str], newer_by: str, since: str | None = None
+    ) -> bool:
+        """Insert rows whose keys the table does not have, and replace a row that is older than the given one. Once.
+
+        If all rows are older, the transaction alone is committed: a start looks for it (A6).
+
+        Null is a key like any other. Rows that begin after everything in the table are new by that alone, and are
+        appended: see docs/decisions/0014-small-commits.md.
+
+        Args:
+            rows: with the columns of the table; no two have the same keys.
+            app_id: the transaction id.
+            version: the transaction version: rises from commit to commit.
+            keys: columns by which rows differ; none if the table holds one row.
+            newer_by: a row replaces one in the table unless its value here is less; null is not less than any.
+            since: a key of type timestamp that mostly rises, if there is one: files that end before are not read.
+
+        Returns:
+            Whether anything was committed now; False if the table had this version.
+
+        Raises:
+            UnsupportedTable: a key is a floating-point number: 0.0 and NaN have several forms, which Spark takes
+                for equal and the library does not.
+        """
+        for key in keys:
+            if pa.types.is_floating(rows.schema.field(key).type):
+                raise UnsupportedTable(f"its key {key!r} is a floating-point number")
+        return self._commit_batch(
+            app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
+        )
+
+    def note(self, transactions: Mapping[str, int]) -> bool:
+        """Commit transactions without rows, unless the table has that version of them, or a later one.
+
+        With version `FENCED`, nobody can commit under an id any more: not a process that was paused, nor Spark. A
+        library commit under it raises `SinkError`; Spark skips its write silently.
+
+        Args:
+            transactions: id -> version.
+
+        Returns:
+            Whether the table lacked any of them until now.
+        """
+        return self._commit(
+            "a note",
+            lambda: [Transaction(one, to) for one, to in transactions.items() if self.last_transaction(one) < to],
+            lambda table, once: table.commit_files([], once),
+        )
+
+    def own(self, app_id: str, version: int, *, take: bool) -> int:
+        """Commit a transaction version unless the table has one under this id, and return the one that it has then.
+
+        Args:
+            app_id: the transaction id.
+            version: which stands for an owner of the table.
+            take: commit it also if the table has another one.
+        """
+
+        def missing() -> list[Transaction]:
+            done = self.last_transaction(app_id)
+            return [] if done == version or (done >= 0 and not take) else [Transaction(app_id, version)]
+
+        self._commit("its owner", missing, lambda table, once: table.commit_files([], once))
+        return self.last_transaction(app_id)
+
+    def reopen(self) -> None:
+        """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
+        self._open = None
+
+    def _commit_batch(self, app_id: str, version: int, act: Callable[[_Snapshot, CommitProperties], None]) -> bool:
+        def missing() -> list[Transaction]:
+            done = self.last_transaction(app_id)
+            if done >= FENCED:
+                raise SinkError(
+                    f"{self._url}: batch {version} is not committed, because a later epoch of the job has begun (a "
+                    "restore or a reset to the initial state) while this process was paused. End this process; the job "
+                    "that was started last goes on"
+                )
+            return [] if done >= version else [Transaction(app_id, version)]
+
+        return self._commit(f"batch {version}", missing, act)
+
+    def _commit(
+        self,
+        what: str,
+        missing: Callable[[], list[Transaction]],
+        act: Callable[[_Snapshot, CommitProperties], None],
+    ) -> bool:
+        """Commit under the transactions that the table lacks; return whether there were any."""
+        for pause in (*PAUSES_S, None):
+            transactions, table = missing(), self._snapshot()
+            if not transactions:
+                return False
+            try:
+                with panic_as_unsupported():
+                    act(table, CommitProperties(app_transactions=transactions))
+            except (DeltaError, OSError) as error:
+                self.reopen()  # whoever was first may have committed these very versions: the log is read again
+                others_came_first = isinstance(error, CommitFailedError) or self._snapshot().version != table.version
+                if pause is None or not others_came_first:
+                    raise self._not_committed(what, error) from error
+                self._sleep(pause)
+            except BaseException:
+                self.reopen()
+                raise
+            else:
+                table.committed(transactions)
+                if table.is_checkpoint_due:
+                    self._write_checkpoint(table)
+                if table.is_stale or table.is_checkpoint_due:
+                    self.reopen()
+                return True
+        raise AssertionError
+
+    def _not_committed(self, what: str, error: Exception) -> SinkError:
+        if isinstance(error, CommitFailedError):
+            return SinkError(
+                f"{self._url}: {what} is not committed, because other writers came first at each of "
+                f"{len(PAUSES_S) + 1} attempts ({text_of(error)}). Start the job again when they have ended: it "
+                "resumes with the same batch"
+            )
+        return OutputNotWritable(
+            f"{self._url} cannot be written, and lacks {what}: {text_of(error)}. Make it writable, with room on its "
+            "disk, and start the job again: it resumes with the same batch"
+        )
+
+    def _snapshot(self) -> _Snapshot:
+        if self._open is None:
+            self._open = _Snapshot(self._url, self._options, self._readable)
+        return self._open
+
+    def _write_checkpoint(self, table: _Snapshot) -> None:
+        """Write a checkpoint of the log, and remove old commits: an error here only costs time."""
+        try:
+            if self._folder is not None:  # Spark's checksum of the last one would make it take the new one for damaged
+                Path(self._folder, "_delta_log", "._last_checkpoint.crc").unlink(missing_ok=True)
+            table.write_checkpoint()
+        except (DeltaError, OSError) as error:
+            _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)
+
+
+class _Snapshot:
     """A table as it was when it was opened, and what was committed to it since.
 
     Args:
@@ -345,50 +259,41 @@ class OpenTable:
     """
 
     def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
-        self._url, self._delta = url, open_table(url, options)
-        self._properties = self._delta.metadata().configuration
-        self._schema = pa.schema(self._delta.schema().to_arrow())
+        self.delta = open_table(url, options)
+        self._properties = self.delta.metadata().configuration
+        self._schema = pa.schema(self.delta.schema().to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str | None, pa.Scalar | None] = {}
-        self._opened_at = self._delta.version()
+        self._opened_at = self.delta.version()
         self._commits = 0
         self._others_may_have_written, self._readable = True, readable
 
     def version_of(self, app_id: str) -> int:
         """Return the last transaction version under an id; -1 if there is none."""
         if app_id not in self._known:
-            done = self._delta.transaction_version(app_id)
+            done = self.delta.transaction_version(app_id)
             self._known[app_id] = -1 if done is None else done
         return self._known[app_id]
 
-    def row_count(self) -> int | None:
-        """Return how many rows the table has, by the statistics of its files; None if they do not say."""
-        files = pa.table(self._delta.get_add_actions(flatten=True))
-        if not files.num_rows:
-            return 0
-        if "num_records" not in files.column_names or files.column("num_records").null_count:
-            return None
-        return int(pc.sum(files.column("num_records")).as_py())
-
-    def committed(self, app_id: str, version: int) -> None:
-        """Take note of a commit under an id."""
-        self._known[app_id] = version
+    def committed(self, transactions: list[Transaction]) -> None:
+        """Take note of a commit."""
+        self._known |= {one.app_id: one.version for one in transactions}
         self._commits += 1
 
     @property
     def version(self) -> int:
         """The version of the table that is known here."""
-        return int(self._delta.version())
+        return int(self.delta.version())
 
     @property
     def is_stale(self) -> bool:
         """Whether it should be opened again: another writer has committed, or commits begin to take long."""
-        return self._commits >= _COMMITS_AN_OPEN or self._delta.version() != self._opened_at + self._commits
+        return self._commits >= _COMMITS_AN_OPEN or self.version != self._opened_at + self._commits
 
     @property
     def is_checkpoint_due(self) -> bool:
         """Whether Spark would write a checkpoint of the log after the commit that was made last."""
-        return self._delta.version() % int(self._properties.get("delta.checkpointInterval", "10")) == 0
+        return self.version % int(self._properties.get("delta.checkpointInterval", "10")) == 0
 
     def append(self, rows: pa.Table, once: CommitProperties) -> None:
         """Write a file and commit it, under the transaction in `once`. The rows are in the file in their order."""
@@ -398,7 +303,7 @@ class OpenTable:
                 rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
         rows = rows.select(self._schema.names).combine_chunks()  # the library writes several chunks in any order
         write_deltalake(
-            self._delta,
+            self.delta,
             rows,
             mode="append",
             writer_properties=_file_properties(self._schema, rows),
@@ -417,7 +322,10 @@ class OpenTable:
         if begin is not None and end is not None and begin.value > end.value:
             self.append(rows, once)
         else:
-            self._merge(rows, once, _conditions(keys, since, begin), newer_by)
+            same = [f"(t.{_quoted(key)} IS NOT DISTINCT FROM s.{_quoted(key)})" for key in keys]
+            if since is not None and begin is not None:
+                same.append(f"(t.{_quoted(since)} >= to_timestamp_micros({begin.value // 1000 * 1000}))")  # whole ms
+            self._merge(rows, once, " AND ".join(same or ["true"]), newer_by)
             if self.version == before:  # all rows are older
                 self.commit_files([], once)
         if since is not None and end is not None and (greatest := pc.max(rows.column(since))).is_valid:
@@ -425,9 +333,8 @@ class OpenTable:
 
     def commit_files(self, files: list[AddAction], once: CommitProperties) -> None:
         """Commit files that are in its folder, or none, under the transactions in `once`."""
-        schema, hooks = self._delta.schema(), NO_HOOKS
-        self._delta.create_write_transaction(
-            [*files], "append", schema, commit_properties=once, post_commithook_properties=hooks
+        self.delta.create_write_transaction(
+            [*files], "append", self.delta.schema(), commit_properties=once, post_commithook_properties=NO_HOOKS
         )
 
     def write_checkpoint(self) -> None:
@@ -435,21 +342,20 @@ class OpenTable:
 
         For a duration that it cannot read, the library would take 30 days, without an error.
         """
-        self._delta.create_checkpoint()
+        self.delta.create_checkpoint()
         is_wanted = self._properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true"
-        if is_wanted and _READ_DURATION.fullmatch(
-            self._properties.get("delta.logRetentionDuration", "interval 30 days")
-        ):
-            self._delta.cleanup_metadata()
+        kept_for = self._properties.get("delta.logRetentionDuration", "interval 30 days")
+        if is_wanted and _READ_DURATION.fullmatch(kept_for):
+            self.delta.cleanup_metadata()
 
-    def _merge(self, rows: pa.Table, once: CommitProperties, conditions: list[str], newer_by: str) -> None:
+    def _merge(self, rows: pa.Table, once: CommitProperties, condition: str, newer_by: str) -> None:
         if self._others_may_have_written:  # by the log of the table as it was opened; since then the library writes
-            _require_readable_times(self._delta, self._files, self._schema, self._readable)
+            _require_readable_times(self.delta, self._files, self._schema, self._readable)
             self._others_may_have_written = False
         every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
-        merge = self._delta.merge(
+        merge = self.delta.merge(
             rows,
-            " AND ".join(conditions),
+            condition,
             source_alias="s",
             target_alias="t",
             writer_properties=_file_properties(self._schema),
@@ -469,7 +375,7 @@ class OpenTable:
     @cached_property
     def _files(self) -> pa.Table:
         """The files as they were at the first merge after the table was opened. An append needs no such list."""
-        return files_of(self._delta)
+        return files_of(self.delta)
 
     def _aligned(self, rows: pa.Table) -> pa.Table:
         if not set(rows.column_names) <= set(self._schema.names):
@@ -479,58 +385,6 @@ class OpenTable:
                 "the job again: it resumes with the same batch"
             )
         return with_columns(rows, pa.schema([field for field in self._schema if field.name in rows.column_names]))
-
-
-def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
-    """Open a table that the library writes as Spark's Delta does.
-
-    Args:
-        url: its folder, or `s3a://bucket/path`.
-        options: of `storage_options`, for a table on S3.
-        version: as of which it is read; its newest one, if not given.
-
-    Raises:
-        UnsupportedTable: the library cannot be trusted to write it.
-    """
-    require_plain_name(url)
-    try:
-        with panic_as_unsupported():
-            delta = DeltaTable(url, version=version, storage_options=dict(options) or None)
-    except (DeltaError, OSError) as error:
-        raise not_opened(error) from error
-    protocol, metadata = delta.protocol(), delta.metadata()
-    features = [*(protocol.reader_features or ()), *(protocol.writer_features or ())]
-    require_protocol(protocol.min_reader_version, protocol.min_writer_version, features)
-    require_metadata(schema_of(delta.schema().to_json()), metadata.partition_columns, metadata.configuration)
-    return delta
-
-
-@contextmanager
-def panic_as_unsupported() -> Iterator[None]:
-    """Leave a table to Spark by which the library panics in the block; whatever it has committed, Spark skips.
-
-    A panic is a defect of the library. It is no `Exception`: nobody would report it, and a query would wait for ever.
-    One in a thread of the library is an error that says so.
-    """
-    try:
-        yield
-    except BaseException as error:
-        in_thread = isinstance(error, DeltaError) and "panicked with message" in str(error)
-        if type(error).__name__ != "PanicException" and not in_thread:
-            raise
-        raise UnsupportedTable(f"the library has failed by a defect of its own: {error}") from error
-
-
-def files_of(delta: DeltaTable) -> pa.Table:
-    """Return the files of an open table, one a row: `path`, `size_bytes`, and what Delta knows of their values.
-
-    Raises:
-        UnsupportedTable: some of them are not in its folder.
-    """
-    files = pa.table(delta.get_add_actions(flatten=True))
-    if any(path.startswith(("/", "file:")) or "://" in path for path in files.column("path").to_pylist()):
-        raise UnsupportedTable("it has files in the folders of other tables, as a shallow clone has")
-    return files
 
 
 def _require_readable_times(delta: DeltaTable, files: pa.Table, schema: pa.Schema, readable: set[str]) -> None:
@@ -636,14 +490,6 @@ def _has_exact_limits(field: pa.Field, rows: pa.Table | None) -> bool:
     if pa.types.is_floating(kind):
         return rows is not None and not pc.any(pc.is_nan(rows.column(field.name))).as_py()
     return not pa.types.is_nested(kind)
-
-
-def _conditions(keys: Sequence[str], since: str | None, begin: pa.Scalar | None) -> list[str]:
-    same = [f"(t.{_quoted(key)} IS NOT DISTINCT FROM s.{_quoted(key)})" for key in keys]
-    if since is not None and begin is not None:
-        whole_ms = begin.value // 1000 * 1000
-        same.append(f"(t.{_quoted(since)} >= to_timestamp_micros({whole_ms}))")
-    return same or ["true"]
 
 
 def _quoted(name: str) -> str:

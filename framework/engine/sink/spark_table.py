@@ -1,30 +1,51 @@
-"""What Delta's own log of a table says, read through Spark."""
+"""One Delta table by Spark: what its log says, and commits, each once, repeated where another writer came first."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+import uuid
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from delta import exceptions
+from delta.tables import DeltaTable
+from deltalake.transaction import AddAction
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
 from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_settings
 from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.batch_output import read_whole
+from panekeeper.framework.engine.sink.library_table import PAUSES_S
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+LARGE_OUTPUT = "[0-9a-f]{32}"
+"""The name of a folder in a table on S3 with the files of one large output, as a pattern."""
+_CONFLICTS = (
+    exceptions.ConcurrentAppendException,
+    exceptions.ConcurrentDeleteDeleteException,
+    exceptions.ConcurrentDeleteReadException,
+    exceptions.ConcurrentTransactionException,
+    exceptions.ConcurrentWriteException,
+    exceptions.DeltaConcurrentModificationException,
+    exceptions.MetadataChangedException,
+    exceptions.ProtocolChangedException,
+)
+_log = logger("sink")
 
 
 def is_delta_table(spark: SparkSession, path: str) -> bool:
     """Return whether there is a Delta table in a folder.
 
-    Args:
-        spark: the session that reaches the folder.
-        path: the folder.
-
     Raises:
         SinkError: there is one, and it cannot be read.
     """
-    from delta.tables import DeltaTable
-
     try:
         return bool(DeltaTable.isDeltaTable(spark, path))
     except Exception as error:
@@ -32,12 +53,7 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
 
 
 def unreadable_table(path: str, error: Exception) -> SinkError:
-    """Return the error of a table that cannot be read.
-
-    Args:
-        path: its folder.
-        error: of Spark.
-    """
+    """Return the error of a table that Spark cannot read."""
     return SinkError(
         f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
         "version of Delta that has its features; if its log is damaged, restore a savepoint or put the table back"
@@ -45,39 +61,22 @@ def unreadable_table(path: str, error: Exception) -> SinkError:
 
 
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
-    """Return the metadata of a table as its log has it: `schemaString`, `configuration`, `partitionColumns`, ...
+    """Return the metadata of a table as its log has it: `id`, `schemaString`, `configuration`, `partitionColumns`, ...
 
-    Raises an error of Spark's if this version of Delta cannot read the table.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
+    Raises:
+        SinkError: this version of Delta cannot read the table.
     """
-    snapshot = _snapshot(spark, path)
-    snapshot.deltaLog().protocolRead(snapshot.protocol())
-    metadata: Mapping[str, Any] = json.loads(snapshot.metadata().json())["metaData"]
+    try:
+        snapshot = _snapshot(spark, path)
+        snapshot.deltaLog().protocolRead(snapshot.protocol())
+        metadata: Mapping[str, Any] = json.loads(snapshot.metadata().json())["metaData"]
+    except Exception as error:
+        raise unreadable_table(path, error) from error
     return metadata
 
 
-def last_transaction(spark: SparkSession, path: str, app_id: str) -> int:
-    """Return the last version that a table has of a transaction id; -1 if there is none. Runs a Spark job.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
-        app_id: the transaction id.
-    """
-    version = _snapshot(spark, path).transactions().get(app_id)
-    return int(version.get()) if version.isDefined() else -1
-
-
 def transactions(spark: SparkSession, path: str) -> dict[str, int]:
-    """Return id -> last version of all transactions of a table. Runs a Spark job.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
-    """
+    """Return id -> last version of all transactions of a table. Runs a Spark job."""
     jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
     found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(_snapshot(spark, path).transactions())
     return {str(one): int(version) for one, version in dict(found).items()}
@@ -88,3 +87,180 @@ def _snapshot(spark: SparkSession, path: str) -> Any:
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001 -- as above
     nothing = jvm.scala.Option.empty()
     return log.update(False, nothing, nothing)
+
+
+def append(frame: DataFrame, path: str, transaction: str, number: int) -> None:
+    """Append rows under a transaction id and version, unless the table has that version."""
+    writer = frame.write.format("delta").mode("append")
+    writer = writer.options(txnAppId=transaction, txnVersion=number)
+    repeat_while_others_commit(path, lambda: writer.save(path))
+
+
+def merge(
+    spark: SparkSession,
+    source: DataFrame,
+    path: str,
+    *,
+    condition: str,
+    newer_by: str,
+    is_copy: bool,
+    transaction: str,
+    number: int,
+) -> None:
+    """Insert rows that the table does not have, and replace those that are older, once.
+
+    The settings are those of the query's own session, which Spark clones for each query. Appends that run beside it
+    bring their transaction as options and do not look at these settings.
+
+    Args:
+        spark: the session of the query.
+        source: the rows, `s` in the condition.
+        path: the folder of the table, `t` in the condition.
+        condition: which rows stand for the same.
+        newer_by: a row replaces one in the table unless its value here is less; null is not less than any.
+        is_copy: the rows are the same each time they are read.
+        transaction: the transaction id.
+        number: the transaction version.
+    """
+    settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **READ_SETTINGS}
+
+    # By name: rows of an earlier declaration lack the columns of one that another start has recorded meanwhile.
+    every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns}
+
+    def commit() -> None:
+        merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
+        merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)
+        merge.whenNotMatchedInsert(values=every).execute()
+
+    with session_settings(spark, settings | _settings_of(transaction, number)):
+        repeat_while_others_commit(path, commit)
+
+
+def delete_all(spark: SparkSession, path: str, transaction: str) -> None:
+    """Remove all rows under a transaction id, once: whoever repeats it later removes nothing.
+
+    The settings of the session are for this commit meanwhile.
+    """
+    with session_settings(spark, _settings_of(transaction, 0)):
+        repeat_while_others_commit(path, DeltaTable.forPath(spark, path).delete)
+    own(spark, path, transaction, 0, take=False)  # also if there was no row, and so no commit
+
+
+def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:
+    """Commit a transaction version unless the table has one under this id, and return the one that it has then.
+
+    An append under the version would be skipped where the table has a greater one, and of two appends at the same time
+    Delta accepts both. A transaction that has looked for the version is refused if another one commits it meanwhile.
+
+    Args:
+        spark: the session that reaches the table.
+        path: the table's folder.
+        app_id: the transaction id.
+        version: the transaction version, which stands for an owner of the table.
+        take: commit it also if the table has another one.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- a commit without rows is not part of Delta's Python interface
+    delta, nothing = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()
+    manual = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
+    found = version
+
+    def commit() -> None:
+        nonlocal found
+        transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(nothing, nothing)  # noqa: SLF001 -- as above
+        found = int(transaction.txnVersion(app_id))
+        if found != version and (found < 0 or take):
+            actions = jvm.java.util.ArrayList()
+            actions.add(delta.actions.SetTransaction(app_id, version, nothing))
+            transaction.commit(jvm.org.apache.spark.api.python.PythonUtils.toSeq(actions), manual)
+            found = version
+
+    repeat_while_others_commit(path, commit)
+    return found
+
+
+def repeat_while_others_commit(
+    path: str, commit: Callable[[], None], *, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Commit; if another writer came first, as an OPTIMIZE of the table, wait a little and commit again.
+
+    Delta has then committed nothing, and the transaction version keeps a repetition from standing twice.
+
+    Args:
+        path: the table's folder.
+        commit: one commit, which reads the table anew.
+        sleep: waits for so many seconds.
+
+    Raises:
+        SinkError: others came first at each attempt.
+    """
+    for pause in (*PAUSES_S, None):
+        try:
+            commit()
+        except _CONFLICTS as error:
+            if pause is None:
+                raise SinkError(
+                    f"the table {path} could not be committed to, because other writers came first at each of "
+                    f"{len(PAUSES_S) + 1} attempts ({first_line(error)}). Start the job again when they have ended: "
+                    "it resumes with the same batch"
+                ) from error
+            _log.info("%s: another writer came first (%s); trying again", path, type(error).__name__)
+            sleep(pause)
+        else:
+            return
+
+
+def _settings_of(transaction: str, number: int) -> dict[str, str]:
+    """Return the settings under which a commit of this session is one of a transaction id and version."""
+    return {
+        "spark.databricks.delta.write.txnAppId": transaction,
+        "spark.databricks.delta.write.txnVersion": str(number),
+    }
+
+
+def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddAction] | None:
+    """Write rows to a new folder in a table, of which the table knows nothing yet; return its files.
+
+    A process that is killed before they are committed leaves them for a VACUUM, or for `panekeeper maintain`.
+
+    Args:
+        rows: the same each time they are read.
+        table: its folder.
+        count: how many there are, if that is known: some ways in which Spark writes files leave those of failed tasks.
+
+    Returns:
+        What is to be committed. None: the table has other columns by now, or the files other rows; so Spark has to
+        commit them.
+    """
+    spark = rows.sparkSession
+    if _types_of(spark.read.format("delta").load(table).schema) != _types_of(rows.schema):
+        return None
+    name = uuid.uuid4().hex  # not hidden: a VACUUM passes over what is
+    rows.write.parquet(f"{table}/{name}")
+    written = read_whole(spark.read, f"{table}/{name}")
+    counted = written.groupBy(F.input_file_name().alias("file")).agg(F.count("*").alias("rows")).collect()
+    counts = {row["file"].rpartition("/")[2]: row["rows"] for row in counted}
+    if count is not None and sum(counts.values()) != count:
+        _log.warning("%s/%s has %s rows, not %s, and is not committed", table, name, sum(counts.values()), count)
+        return None
+    return [
+        AddAction(
+            path=f"{name}/{file.getPath().getName()}",
+            size=file.getLen(),
+            partition_values={},
+            modification_time=file.getModificationTime(),
+            data_change=True,
+            stats=json.dumps({"numRecords": counts[file.getPath().getName()]}),
+        )
+        for file in _listed(spark, f"{table}/{name}")
+        if counts.get(file.getPath().getName())
+    ]
+
+
+def _types_of(schema: StructType) -> dict[str, str]:
+    return {one.name: one.dataType.simpleString() for one in schema.fields}
+
+
+def _listed(spark: Any, folder: str) -> list[Any]:
+    path = spark._jvm.org.apache.hadoop.fs.Path(folder)  # noqa: SLF001 -- sizes are not part of Spark's Python interface
+    files = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- as above
+    return list(files.listStatus(path))

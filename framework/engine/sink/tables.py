@@ -3,8 +3,9 @@
 They are made before the query starts: a reader finds them at once, and a folder that cannot be written, or that
 holds something else, is an error before the first row is read.
 
-Only what the results themselves decide may be refused by a table. A rule that somebody added later would fail a batch
-with results that are right, and fail it again at each start.
+A table is refused here only where results would be lost, doubled or changed silently. A rule by which Delta
+refuses rows (a constraint, an append-only view) is left to Delta, whose message says which; once it is gone, the batch
+is completed as it is recorded.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import TIME_ZONE
 from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
-from panekeeper.framework.engine.sink.library_table import NEW_TABLE
-from panekeeper.framework.engine.sink.small_commits import SmallTables
-from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata, unreadable_table
+from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata
 from panekeeper.state.checkpoint.folder import place_of
 
 if TYPE_CHECKING:
@@ -46,9 +48,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from panekeeper.state.checkpoint.folder import CheckpointFolder
-
-ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
-"""Where the rows of a batch went: the first is the sum of the others."""
 
 METRICS = StructType(
     [
@@ -127,32 +126,16 @@ def _properties(role: str, layout: TableLayout) -> dict[str, str]:
     return NEW_TABLE | dict(layout.properties) if role in _RESULTS else NEW_TABLE
 
 
-def _create(
-    spark: SparkSession, path: str, role: str, schema: StructType, layout: TableLayout, small: SmallTables
-) -> Mapping[str, Any]:
-    """Create a table and return its metadata: Spark would need longer to read it than the library to create it."""
-    is_clustered = layout.cluster_by and role in _RESULTS
-    made = None if is_clustered else small.create(spark, path, schema, _properties(role, layout))
-    if made is not None:
-        return made
-    try:
-        new_table(spark, role, schema, layout).location(path).execute()
-    except (AnalysisException, IllegalArgumentException) as error:
-        what = "Change the names of columns, or properties=, as that says"
-        raise OutputNotWritable(f"the {role} {path} cannot be created: {first_line(error)}. {what}") from error
-    return _metadata(spark, path)
-
-
 def create_or_check(
     spark: SparkSession,
     tables: Tables,
     spec: JobSpec,
+    opened: DeltaTables,
     *,
     fresh: bool,
     written: Collection[str] = (),
     made: Mapping[str, str] | None = None,
     layout: TableLayout | None = None,
-    small: SmallTables | None = None,
 ) -> dict[str, Mapping[str, Any]]:
     """Make the tables that are not there and check those that are; return role -> metadata, as the log has it.
 
@@ -160,25 +143,23 @@ def create_or_check(
         spark: the session that reaches the tables.
         tables: where they are.
         spec: what the job writes.
+        opened: the tables that are open already.
         fresh: the checkpoint has run no batch in this epoch yet.
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
         made: role -> path of such tables, those of before a reset, too.
         layout: of tables that are made.
-        small: the tables that are open already.
 
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
         SchemaMismatch: a table has other columns.
         SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; a table that
-            an earlier run has made is gone; or one has settings or rules by which it may lose or refuse results.
+            an earlier run has made is gone; or one has settings by which it may lose, double or change results.
     """
-    small, layout = small or SmallTables(), layout or TableLayout()
+    layout, described = layout or TableLayout(), dict[str, Mapping[str, Any]]()
     roles = {path: role for role, path in asdict(tables).items()}
-    never_null, zone = [key.name for key in spec.keys if not key.nullable], str(spark.conf.get(TIME_ZONE))
-    described: dict[str, Mapping[str, Any]] = {}
     own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
     for path, schema in tables.schemas(spec).items():
-        files, exists = CheckpointFiles(spark, path), is_delta_table(spark, path)
+        role, files, exists = roles[path], CheckpointFiles(spark, path), is_delta_table(spark, path)
         if not exists and place_of(path) in own | former:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
@@ -187,18 +168,44 @@ def create_or_check(
             )
         if not exists and files.exists() and not is_free(files):
             raise OutputNotWritable(f"{path} holds files but is no Delta table; choose another folder, or empty it")
-        _require_writable(files)
-        metadata = _metadata(spark, path) if exists else _create(spark, path, roles[path], schema, layout, small)
-        described[roles[path]] = metadata
+        try:
+            files.write_json(_PROBE, {}, replace=True)
+            files.remove(_PROBE)
+        except Exception as error:
+            raise OutputNotWritable(
+                f"{files.root} cannot be written: {first_line(error)}; make it writable, or choose another folder"
+            ) from error
+        metadata = table_metadata(spark, path) if exists else _create(spark, path, role, schema, layout, opened)
+        described[role] = metadata
         if exists:
-            found, is_own = StructType.fromJson(json.loads(metadata["schemaString"])), place_of(path) in own
-            takes_more = is_own and roles[path] in _RESULTS
+            found, is_own = columns_of(metadata), place_of(path) in own
+            takes_more = is_own and role in _RESULTS
             _require_columns(path, found, without_missing(schema, found, spec) if takes_more else schema, is_own=is_own)
-        require_usable_settings(roles[path], path, metadata, schema, never_null)
-        require_exact_partitions(roles[path], path, metadata, zone)
+        require_usable_settings(role, path, metadata, str(spark.conf.get(TIME_ZONE)))
         if exists and fresh:
-            _require_no_rows(spark, roles[path], path, small)
+            _require_no_rows(spark, role, path, opened)
     return described
+
+
+def _create(
+    spark: SparkSession, path: str, role: str, schema: StructType, layout: TableLayout, opened: DeltaTables
+) -> Mapping[str, Any]:
+    """Create a table and return its metadata: Spark would need longer to read it than the library to create it."""
+    is_clustered = layout.cluster_by and role in _RESULTS
+    made = None if is_clustered else opened.create(spark, path, schema, _properties(role, layout))
+    if made is not None:
+        return made
+    try:
+        new_table(spark, role, schema, layout).location(path).execute()
+    except (AnalysisException, IllegalArgumentException) as error:
+        what = "Change the names of columns, or properties=, as that says"
+        raise OutputNotWritable(f"the {role} {path} cannot be created: {first_line(error)}. {what}") from error
+    return table_metadata(spark, path)
+
+
+def columns_of(metadata: Mapping[str, Any]) -> StructType:
+    """Return the columns of a table, by its metadata as the log has it."""
+    return StructType.fromJson(json.loads(metadata["schemaString"]))
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
@@ -208,23 +215,19 @@ def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> Str
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
-    """Refuse tables with rows for a new checkpoint. It may be new because its volume is missing.
-
-    Args:
-        spark: the session that reaches the tables.
-        tables: where they are, or will be.
+    """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing.
 
     Raises:
         SinkError: one of them holds the results of another checkpoint.
     """
     for role, path in asdict(tables).items():
         if path is not None and is_delta_table(spark, path):
-            _metadata(spark, path)
-            _require_no_rows(spark, role, path, SmallTables())
+            table_metadata(spark, path)
+            _require_no_rows(spark, role, path, DeltaTables())
 
 
-def _require_no_rows(spark: SparkSession, role: str, path: str, small: SmallTables) -> None:
-    if role in ("metrics", *_RESULTS) and small.has_rows(spark, path):
+def _require_no_rows(spark: SparkSession, role: str, path: str, opened: DeltaTables) -> None:
+    if role in ("metrics", *_RESULTS) and opened.has_rows(spark, path):
         raise SinkError(
             f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
             "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
@@ -232,27 +235,10 @@ def _require_no_rows(spark: SparkSession, role: str, path: str, small: SmallTabl
         )
 
 
-def _metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
-    try:
-        return table_metadata(spark, path)
-    except Exception as error:
-        raise unreadable_table(path, error) from error
-
-
 def is_free(files: CheckpointFolder) -> bool:
     """Return whether a folder holds nothing, or what a start leaves that was killed before its table was made."""
     names = {one for one in files.names("") if _PROBE not in one}
     return not names or (names == {"_delta_log"} and not any(one[:20].isdecimal() for one in files.names("_delta_log")))
-
-
-def _require_writable(files: CheckpointFiles) -> None:
-    try:
-        files.write_json(_PROBE, {}, replace=True)
-        files.remove(_PROBE)
-    except Exception as error:
-        raise OutputNotWritable(
-            f"{files.root} cannot be written: {first_line(error)}; make it writable, or choose another folder"
-        ) from error
 
 
 def column_differences(found: StructType, wanted: StructType) -> list[str]:
@@ -286,90 +272,46 @@ def _way_back(path: str, found: StructType, wanted: StructType) -> str:
     )
 
 
-_RULES = {
-    "delta.generationExpression": "is generated",
-    "delta.identity.start": "is an identity column",
-    "delta.invariants": "has an invariant",
-    "__CHAR_VARCHAR_TYPE_STRING": "is a CHAR or VARCHAR, which pads or refuses texts",
-}
-"""Attribute of a column in Delta's log -> what it makes of the column."""
+_PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 _UTC = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
 
 
-def require_usable_settings(
-    role: str, path: str, metadata: Mapping[str, Any], wanted: StructType, never_null: Collection[str] = ()
-) -> None:
-    """Raise `SinkError` if a table has settings under which results could be lost, doubled or refused.
-
-    Args:
-        role: which table of the job it is.
-        path: its folder.
-        metadata: of the table, as its log has it.
-        wanted: the columns of the results.
-        never_null: columns that may be NOT NULL nevertheless, as the stream has no nulls there.
-    """
-    table = f"delta.`{path}`"
-    properties: Mapping[str, str] = metadata.get("configuration") or {}
-    retention = properties.get("delta.setTransactionRetentionDuration")
-    if retention is not None:
-        raise SinkError(
-            f"the table {path} records for {retention!r} only which batches it has "
-            "(delta.setTransactionRetentionDuration): one that is run again after a longer stop would be there twice. "
-            f"ALTER TABLE {table} UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
-        )
-    if role == "view" and properties.get("delta.appendOnly", "false").lower() == "true":
-        raise SinkError(
-            f"the view {path} is append-only (delta.appendOnly), and its rows are replaced by newer refinements. ALTER "
-            f"TABLE {table} SET TBLPROPERTIES ('delta.appendOnly' = 'false')"
-        )
-    for name, condition in properties.items():
-        if name.startswith("delta.constraints."):
-            constraint = name.removeprefix("delta.constraints.")
-            raise SinkError(
-                f"the table {path} has the constraint {constraint!r} ({condition}): a result that violates it would "
-                f"fail its batch, at each start again. ALTER TABLE {table} DROP CONSTRAINT {constraint}"
-            )
-    may_be_null = {field.name for field in wanted if field.nullable} - {*never_null}
-    _require_columns_without_rules(path, json.loads(metadata["schemaString"])["fields"], may_be_null)
-
-
-def require_exact_partitions(role: str, path: str, metadata: Mapping[str, Any], time_zone: str) -> None:
-    """Refuse partition columns whose values Delta stores as others: a merge finds no row of such a key again.
+def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], time_zone: str) -> None:
+    """Refuse a table in which results would be doubled, or stored as others, without an error.
 
     Args:
         role: which table of the job it is.
         path: its folder.
         metadata: of the table, as its log has it.
         time_zone: of the session. Delta stores times in partition columns as they are there, without an offset.
+
+    Raises:
+        SinkError: it is one.
     """
+    retention = (metadata.get("configuration") or {}).get("delta.setTransactionRetentionDuration")
+    if retention is not None:
+        raise SinkError(
+            f"the table {path} records for {retention!r} only which batches it has "
+            "(delta.setTransactionRetentionDuration): one that is run again after a longer stop would be there twice. "
+            f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
+        )
     changed = {"binary": "bytes as text"}
-    if role == "view":
+    if role == "view":  # a merge would find no row of such a key again
         changed["string"] = "an empty text as NULL"
     if time_zone.upper() not in _UTC:
         changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"
     for one in json.loads(metadata["schemaString"])["fields"]:
         name, kind = one["name"], one["type"]
+        if _PADDED in one.get("metadata", {}):
+            raise SinkError(
+                f"the column {name!r} of the table {path} is a CHAR or VARCHAR, which pads texts. Give the job a table "
+                "of its own, and derive such columns from it"
+            )
         if name in (metadata.get("partitionColumns") or ()) and isinstance(kind, str) and kind in changed:
             raise SinkError(
                 f"the {role} {path} is partitioned by {name!r}, of type {kind}, and Delta stores {changed[kind]}: rows "
                 "of such keys would be others, and in a view once more in each batch. Give the job a table without "
                 "that, such as one made by to_delta(..., cluster_by=...)"
-            )
-
-
-def _require_columns_without_rules(path: str, fields: list[Mapping[str, Any]], may_be_null: Collection[str]) -> None:
-    for one in fields:
-        name = one["name"]
-        rules = [what for attribute, what in _RULES.items() if attribute in one.get("metadata", {})]
-        if not one.get("nullable", True) and name in may_be_null:
-            raise SinkError(
-                f"the column {name!r} of the table {path} is NOT NULL, and results may have nulls there: they would "
-                f"fail their batch, at each start again. ALTER TABLE delta.`{path}` ALTER COLUMN `{name}` DROP NOT NULL"
-            )
-        if rules:
-            raise SinkError(
-                f"the column {name!r} of the table {path} {rules[0]}, and a job writes all columns itself. Give the "
-                "job a table of its own, and derive such columns from it"
             )
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from panekeeper.framework.engine.sink import fault_points
-from panekeeper.framework.engine.sink.library_table import local_folder
+from panekeeper.framework.engine.sink.library_rules import local_folder
 
 POINTS = (
     "before-plan",

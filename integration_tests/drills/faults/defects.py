@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.engine.flow import pipeline
 from panekeeper.framework.engine.flow.processor import KeyGroupProcessor
-from panekeeper.framework.engine.sink.table_writer import TableWriter
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,14 +38,14 @@ def inject_defect(what: Defect) -> None:
         append = {"sink commits twice": _append_without_transaction, "sink skips a commit": _append_skipping_batch}[
             what
         ]
-        TableWriter._append = append  # type: ignore[method-assign]
+        DeltaTables.append = append  # type: ignore[method-assign]
 
 
-_append = TableWriter._append
+_append = DeltaTables.append
 
 
 def _append_without_transaction(
-    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
+    self: DeltaTables, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
 ) -> None:
     """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
     has_it = self.last_transaction(spark, to.path, to.transaction) >= of.number
@@ -53,7 +53,7 @@ def _append_without_transaction(
 
 
 def _append_skipping_batch(
-    self: TableWriter, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
+    self: DeltaTables, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
 ) -> None:
     """Append the rows of all batches but one."""
     if of.number != LOST_BATCH:

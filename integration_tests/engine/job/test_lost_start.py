@@ -15,7 +15,7 @@ from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.query import trigger_options
 from panekeeper.framework.engine.job.start import Start, _start
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.engine.sink.spark_commits import delete_all
+from panekeeper.framework.engine.sink.spark_table import delete_all
 from panekeeper.state.checkpoint.epochs import epoch_folder
 from panekeeper.state.checkpoint.folder import LocalFolder
 

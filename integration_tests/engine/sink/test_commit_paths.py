@@ -19,8 +19,8 @@ from panekeeper.framework.declarations.errors import DeclarationError, SinkError
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_settings
-from panekeeper.framework.engine.sink import spark_commits
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink import spark_table
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.upkeep.compaction import compact
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
@@ -54,7 +54,7 @@ def merge_by_spark(
     rows: DataFrame, path: str, condition: str, transaction: str, number: int, newer_by: str = "firing"
 ) -> None:
     """As the sink does."""
-    spark_commits.merge(
+    spark_table.merge(
         rows.sparkSession,
         rows,
         path,
@@ -121,7 +121,7 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     put_all(readings)
     readings.run()
     record = JobRecord.from_json(json.loads((readings.epoch / JOB_FILE).read_text()))
-    paused = SmallCommits(str(readings.folder / "log"), sleep=lambda _: None)
+    paused = LibraryTable(str(readings.folder / "log"), sleep=lambda _: None)
     readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     readings.run()
     log = readings.log()
@@ -141,7 +141,7 @@ def test_a_later_epoch_lets_no_earlier_one_merge(readings: Readings) -> None:
     readings.run()
     record = JobRecord.from_json(json.loads((readings.epoch / JOB_FILE).read_text()))
     path = str(readings.folder / "view")
-    paused = SmallCommits(path, sleep=lambda _: None)
+    paused = LibraryTable(path, sleep=lambda _: None)
     readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     readings.run()
     view = readings.log("view")
@@ -179,10 +179,10 @@ def test_both_write_the_same_values_of_every_type(spark: SparkSession, tmp_path:
     by_library, by_spark = str(tmp_path / "library"), str(tmp_path / "spark")
     for path in (by_library, by_spark):
         DeltaTable.create(spark).location(path).addColumns(frame.schema).execute()
-    commits = SmallCommits(by_library)
+    commits = LibraryTable(by_library)
     assert commits.append(rows, "a", 0)
     assert commits.merge(newer, "a", 1, keys=["key"], newer_by="firing")
-    spark_commits.append(spark.createDataFrame(rows, frame.schema), by_spark, "a", 0)
+    spark_table.append(spark.createDataFrame(rows, frame.schema), by_spark, "a", 0)
     merge_by_spark(spark.createDataFrame(newer, frame.schema), by_spark, "t.key = s.key", "a", 1)
 
     found, expected = (spark.read.format("delta").load(path).orderBy("key") for path in (by_library, by_spark))

@@ -18,10 +18,10 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from integration_tests.drills.faults import armed
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.selection import first_before_release
-from panekeeper import Count, SinkError, Tumbling, agg, windowed
+from panekeeper import Count, PanekeeperError, SinkError, Tumbling, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.settings import session_settings
-from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink import spark_table
 from panekeeper.recovery.upkeep.maintain import maintain
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def test_a_merge_by_spark_is_repeated_after_an_optimize_that_came_first(
     with caplog.at_level(logging.INFO, "panekeeper.sink"):
         optimize = threading.Thread(target=_optimize_once, args=(spark, view, reading, done))
         optimize.start()
-        spark_commits.merge(
+        spark_table.merge(
             spark,
             source,
             view,
@@ -125,10 +125,6 @@ CHANGES = [
         "only which batches",
     ),
     ("log", "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')", None),
-    ("view", "SET TBLPROPERTIES ('delta.appendOnly' = 'true')", "append-only"),
-    ("view", "SET TBLPROPERTIES ('delta.appendOnly' = 'false')", None),
-    ("log", "ADD CONSTRAINT small CHECK (n < 10)", r"constraint 'small' \(n < 10\).*DROP CONSTRAINT small"),
-    ("log", "DROP CONSTRAINT small", None),
     ("view", "SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')", None),
     ("view", "RENAME COLUMN n TO number", "n: absent in the table"),
     ("view", "RENAME COLUMN number TO n", None),
@@ -137,8 +133,27 @@ CHANGES = [
 ]
 
 
+def test_what_delta_refuses_by_a_rule_of_others_is_said_in_its_words_and_then_completed(readings: Readings) -> None:
+    """A constraint that a result violates, and a view that is append-only: Delta's message names both."""
+    readings.put(*FILES[0])
+    readings.run()
+    sql(readings, "ALTER TABLE", "log", "ADD CONSTRAINT none CHECK (n < 1)")
+    sql(readings, "ALTER TABLE", "view", "SET TBLPROPERTIES ('delta.appendOnly' = 'true')")
+    for rows in FILES[1:]:
+        readings.put(*rows)
+    with pytest.raises(PanekeeperError, match=r"CHECK constraint none \(n < 1\)"):
+        readings.run()
+    sql(readings, "ALTER TABLE", "log", "DROP CONSTRAINT none")
+    with pytest.raises(PanekeeperError, match="append"):
+        readings.run()
+    sql(readings, "ALTER TABLE", "view", "UNSET TBLPROPERTIES ('delta.appendOnly')")
+    readings.run()
+    assert readings.log() == LOG
+    assert readings.log("view") == LOG[1:]
+
+
 @pytest.mark.extended
-def test_a_setting_that_may_lose_or_refuse_results_is_refused_at_the_start(readings: Readings) -> None:
+def test_a_setting_that_may_lose_or_change_results_is_refused_at_the_start(readings: Readings) -> None:
     """With the way out; and after that the job goes on, also where columns are mapped to other names now."""
     readings.put(*FILES[0])
     readings.run()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink import spark_commits
+from panekeeper.framework.engine.sink import spark_table
 from panekeeper.framework.engine.sink.fencing import own
 from panekeeper.recovery.storage.delta_log import newest_version, owner_of, transactions_of
 from panekeeper.recovery.storage.local_files import LocalFiles
@@ -50,7 +50,7 @@ def test_of_two_owners_at_the_same_time_one_wins(spark: SparkSession, clustered:
 
     def take(number: int) -> int:
         gate.wait()
-        return spark_commits.own(spark, clustered.root, OWNER, number, take=False)
+        return spark_table.own(spark, clustered.root, OWNER, number, take=False)
 
     with ThreadPoolExecutor(2) as pool:
         found = set(pool.map(take, (7, 8)))

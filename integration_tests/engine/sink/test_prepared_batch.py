@@ -16,7 +16,7 @@ from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job import batch_journal
 from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 from panekeeper.framework.engine.session.settings import session_settings
-from panekeeper.framework.engine.sink import batch_output, spark_commits
+from panekeeper.framework.engine.sink import batch_output, spark_table
 from panekeeper.state.errors import CorruptState
 
 if TYPE_CHECKING:
@@ -172,13 +172,13 @@ def test_to_complete_a_batch_changes_no_setting_of_the_session(
     with pytest.raises(JobFailed):
         job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
     found: list[str | None] = []
-    merge = spark_commits.repeat_while_others_commit
+    merge = spark_table.repeat_while_others_commit
 
     def look_and_merge(path: str, commit: Callable[[], None]) -> None:
         found.append(story.spark.conf.get("spark.databricks.delta.write.txnAppId", None))
         merge(path, commit)
 
-    monkeypatch.setattr(spark_commits, "repeat_while_others_commit", look_and_merge)
+    monkeypatch.setattr(spark_table, "repeat_while_others_commit", look_and_merge)
     materialize = "spark.databricks.delta.merge.materializeSource"
     with session_settings(story.spark, {materialize: "all"}):
         assert job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)

@@ -9,7 +9,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.state.checkpoint.folder import (
     INPUTS_FILE,
@@ -34,7 +34,7 @@ def tabled(tmp_path: Path) -> JobWithTable:
 
 def note(job: JobWithTable, transaction: str, version: int) -> None:
     """Commit a transaction alone to the table."""
-    SmallCommits(str(job.table)).note({transaction: version})
+    LibraryTable(str(job.table)).note({transaction: version})
 
 
 def record_tables(job: JobWithTable, *, batch: int) -> None:

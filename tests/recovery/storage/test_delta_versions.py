@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.storage.delta_log import (
     SavedTable,
     has_version,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.savepoint.manifest import Manifest
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
@@ -40,7 +40,7 @@ class JobWithTable:
             rows = pa.table({"sensor": ["a"], "n": [number]}, schema=SCHEMA)
             if number > self.checkpoint.batch and not to_the_table_only:
                 self.checkpoint.run()
-            assert SmallCommits(str(self.table)).append(rows, "readings/log@0123456789ab#0", number)
+            assert LibraryTable(str(self.table)).append(rows, "readings/log@0123456789ab#0", number)
         self.appended += times
 
     def compact(self) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
@@ -179,7 +179,7 @@ def test_only_tables_of_the_checkpoint_are_touched(tabled: JobWithTable, tmp_pat
         maintain(tabled.root, tables=[str(other.table)])
     assert of_log(tabled, tables=["log"]).role == "log"
     assert of_log(tabled, tables=[f"file://{tabled.table}"]).role == "log"
-    SmallCommits(str(other.table)).own(OWNER, 7, take=True)
+    LibraryTable(str(other.table)).own(OWNER, 7, take=True)
     tabled.checkpoint.tables(log=str(other.table))
     before = other.contents()
     with pytest.raises(SavepointRefused, match="belongs to another checkpoint"):

@@ -12,8 +12,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from moto.server import ThreadedMotoServer
 
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.storage.delta_versions import delta_options
 from panekeeper.recovery.storage.local_files import LocalFiles
 from panekeeper.recovery.storage.s3 import S3Files, S3Options
@@ -47,7 +47,7 @@ def test_tables_on_s3_are_vacuumed_and_compacted_only_while_no_job_runs(store: s
     DeltaTable.create(table, schema=SCHEMA, storage_options=options)
     for number in range(2):
         rows = pa.table({"sensor": ["a"], "n": [number]}, schema=SCHEMA)
-        SmallCommits(table, options).append(rows, "readings/log@0123456789ab#0", number)
+        LibraryTable(table, options).append(rows, "readings/log@0123456789ab#0", number)
     job.lease(pid=os.getpid())
     (done,) = maintain(job.root).tables
     assert "take a stopped job" in (done.problem or "")

@@ -11,9 +11,9 @@ from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.job.table_checks import require_no_discarded_rows
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from tests.framework.engine.job.test_table_record import RECORD, Tables, last_transaction, tables
-from tests.framework.engine.sink.test_small_commits import log_rows
+from tests.framework.engine.sink.test_library_table import log_rows
 
 __all__ = ["tables"]
 
@@ -77,9 +77,9 @@ def test_before_the_first_batch_only_the_view_must_be_empty(tables: Tables, role
 def test_a_table_that_went_back_once_has_not_gone_back_with_every_restore(tables: Tables, joined: int | None) -> None:
     """It was fenced by a restore, a rescaling or a reset in between; the last restore is to one from before it."""
     log, view = (str(tables.paths[role]) for role in ("log", "view"))
-    SmallCommits(view).note({RECORD.transaction("view"): FENCED})
+    LibraryTable(view).note({RECORD.transaction("view"): FENCED})
     if joined is not None:
-        SmallCommits(view).note({RECORD.joined("view"): joined})
+        LibraryTable(view).note({RECORD.joined("view"): joined})
         require_not_discarded(tables, written=[log], epoch=1)
     with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
         require_not_discarded(tables, written=[log], epoch=2)
@@ -89,8 +89,8 @@ def test_a_table_that_has_joined_since_the_restore_is_not_refused(tables: Tables
     """A start lets it refuse the epochs before, also where nothing was ever written to it in them."""
     tables.make_again("view")
     view = str(tables.paths["view"])
-    SmallCommits(view).note({RECORD.transaction("view"): FENCED, replace(RECORD, epoch=1).joined("view"): 1})
-    SmallCommits(view).append(log_rows("a"), replace(RECORD, epoch=1).transaction("view"), 5)
+    LibraryTable(view).note({RECORD.transaction("view"): FENCED, replace(RECORD, epoch=1).joined("view"): 1})
+    LibraryTable(view).append(log_rows("a"), replace(RECORD, epoch=1).transaction("view"), 5)
     require_not_discarded(tables, written=[str(tables.paths["log"])])
     with pytest.raises(SinkError, match="Choose another folder"):
         require_not_discarded(tables, written=[str(tables.paths["log"])], epoch=2)

@@ -9,8 +9,7 @@ from typing import Any
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.query import QueryProgress, read_progress
 from panekeeper.framework.engine.job.status import JobState, RunTotals, StageClock
-from panekeeper.framework.engine.sink.batch_output import BatchOutput
-from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
+from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS, BatchOutput
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.lease import read_report
 

@@ -8,7 +8,7 @@ import pytest
 
 from panekeeper.framework.declarations.errors import SinkError
 from tests.framework.engine.job.test_table_record import Tables, written_tables
-from tests.framework.engine.sink.test_small_commits import LOG, make
+from tests.framework.engine.sink.test_library_table import LOG, make
 
 
 @pytest.fixture

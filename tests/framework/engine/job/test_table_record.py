@@ -13,10 +13,10 @@ from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch, require_same_roles
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
-from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
+from tests.framework.engine.sink.test_library_table import LOG, log_rows, make
 
 RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=0, versions={})
 
@@ -44,12 +44,12 @@ class Tables:
         self.record, self.recorded = JobRecord(**{**RECORD.to_json(), "epoch": 1}), {}
         for role in ("log", "view"):
             notes = {RECORD.transaction(role): FENCED, self.record.joined(role): 1}
-            SmallCommits(str(self.paths[role])).note(notes)
+            LibraryTable(str(self.paths[role])).note(notes)
 
     def commit(self, batch: int, *roles: str) -> None:
         """Write a row to some of the tables, as a batch of the job, which is committed."""
         for role in roles:
-            SmallCommits(str(self.paths[role])).append(log_rows("a"), self.record.transaction(role), batch)
+            LibraryTable(str(self.paths[role])).append(log_rows("a"), self.record.transaction(role), batch)
             self.recorded[role] = {**self.recorded[role], "batch": batch}
 
     def copy(self, role: str) -> Callable[[], None]:
@@ -139,7 +139,7 @@ def test_commits_of_others_and_an_unfinished_batch_are_accepted(tables: Tables) 
     DeltaTable(path).create_checkpoint()
     DeltaTable(path).cleanup_metadata()
     tables.start()
-    SmallCommits(path).append(log_rows("b"), RECORD.transaction("log"), 5)
+    LibraryTable(path).append(log_rows("b"), RECORD.transaction("log"), 5)
     tables.start()
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks
 from panekeeper.framework.engine.job.status import BatchReport, JobState, RunTotals, StageClock, Status
-from panekeeper.framework.engine.sink.batch_output import BatchOutput
-from panekeeper.framework.engine.sink.tables import ROW_COUNT_COLUMNS
+from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS, BatchOutput
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.job_record import LastSavepoint
 

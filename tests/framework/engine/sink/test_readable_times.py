@@ -13,15 +13,15 @@ import pytest
 from deltalake import DeltaTable
 from deltalake.transaction import AddAction
 
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 
 APP = "readings/view@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")
 NEAR, FAR, EARLY = datetime(2024, 1, 1, tzinfo=UTC), datetime(2999, 12, 31, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)
 
 
-def by_spark(folder: Path, rows: pa.Table, *, int96: bool = True, stats: bool = True) -> SmallCommits:
+def by_spark(folder: Path, rows: pa.Table, *, int96: bool = True, stats: bool = True) -> LibraryTable:
     """A table with a file as Spark writes it."""
     table = DeltaTable.create(folder, schema=rows.schema)
     pq.write_table(rows, folder / "a.parquet", use_deprecated_int96_timestamps=int96)
@@ -36,7 +36,7 @@ def by_spark(folder: Path, rows: pa.Table, *, int96: bool = True, stats: bool = 
     size = (folder / "a.parquet").stat().st_size
     text = json.dumps(known) if stats else "{}"
     table.create_write_transaction([AddAction("a.parquet", size, {}, 0, True, text)], "append", rows.schema)
-    return SmallCommits(str(folder))
+    return LibraryTable(str(folder))
 
 
 def rows_of(key: str, time: Any, kind: pa.DataType = TIME) -> pa.Table:
@@ -45,7 +45,7 @@ def rows_of(key: str, time: Any, kind: pa.DataType = TIME) -> pa.Table:
     return pa.table(columns, names=["key", "time", "refinement"])
 
 
-def merge(table: SmallCommits, rows: pa.Table) -> None:
+def merge(table: LibraryTable, rows: pa.Table) -> None:
     """Replace the row with the key, or add one."""
     table.merge(rows, APP, 1, keys=["key"], newer_by="refinement")
 
@@ -93,7 +93,7 @@ def test_other_files_of_spark_are_merged_into(tmp_path: Path, time: Any, kind: p
 def test_files_of_the_library_itself_are_merged_into(tmp_path: Path) -> None:
     """Whatever the times, and however often the table is opened."""
     DeltaTable.create(tmp_path / "view", schema=rows_of("a", FAR).schema)
-    table = SmallCommits(str(tmp_path / "view"))
+    table = LibraryTable(str(tmp_path / "view"))
     for number, key in enumerate("aba"):
         table.merge(rows_of(key, FAR), APP, number, keys=["key"], newer_by="refinement")
         table.reopen()

@@ -12,12 +12,13 @@ import pytest
 from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink import fencing, small_commits
+from panekeeper.framework.engine.sink import delta_tables
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fencing import own
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commits import SmallCommits, SmallTables
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.state.checkpoint.job_record import JobRecord
-from tests.framework.engine.sink.test_small_commits import LOG, log_rows, make
+from tests.framework.engine.sink.test_library_table import LOG, log_rows, make
 
 OWNER = "panekeeper/owner"
 
@@ -25,17 +26,17 @@ OWNER = "panekeeper/owner"
 def test_the_first_owner_of_a_table_keeps_it(tmp_path: Path) -> None:
     """A second one gets the number of the first, and commits nothing; a repeat commits nothing either."""
     path = make(tmp_path / "log", LOG)
-    assert SmallCommits(path).own(OWNER, 7, take=False) == 7
+    assert LibraryTable(path).own(OWNER, 7, take=False) == 7
     version = DeltaTable(path).version()
-    assert SmallCommits(path).own(OWNER, 8, take=False) == 7
-    assert SmallCommits(path).own(OWNER, 7, take=False) == 7
+    assert LibraryTable(path).own(OWNER, 8, take=False) == 7
+    assert LibraryTable(path).own(OWNER, 7, take=False) == 7
     assert DeltaTable(path).version() == version
 
 
 def test_of_two_owners_at_the_same_time_one_wins(tmp_path: Path) -> None:
     """Both have read a table without an owner: the log of the table refuses the second commit."""
     path = make(tmp_path / "log", LOG)
-    opened = [SmallCommits(path) for _ in range(4)]
+    opened = [LibraryTable(path) for _ in range(4)]
     gate = Barrier(len(opened))
 
     def own(number: int) -> int:
@@ -50,12 +51,12 @@ def test_of_two_owners_at_the_same_time_one_wins(tmp_path: Path) -> None:
 def test_a_restored_table_gets_its_new_owner(tmp_path: Path) -> None:
     """Whatever the number of the old one; the rows stay, and commits go on."""
     path = make(tmp_path / "log", LOG)
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     commits.own(OWNER, 7, take=False)
     commits.append(log_rows("a"), "job", 0)
     assert commits.own(OWNER, 3, take=True) == 3
     assert commits.append(log_rows("b"), "job", 1)
-    assert SmallCommits(path).own(OWNER, 7, take=False) == 3
+    assert LibraryTable(path).own(OWNER, 7, take=False) == 3
     assert DeltaTable(path).to_pyarrow_table().num_rows == 2
 
 
@@ -63,8 +64,8 @@ def test_a_restored_table_gets_its_new_owner(tmp_path: Path) -> None:
 def test_every_id_of_a_checkpoint_is_a_version(tmp_path: Path, id_: str) -> None:
     """Twelve hexadecimal digits."""
     path = make(tmp_path / "log", LOG)
-    assert SmallCommits(path).own(OWNER, int(id_, 16), take=False) == int(id_, 16)
-    assert SmallCommits(path).own(OWNER, 1, take=False) == int(id_, 16)
+    assert LibraryTable(path).own(OWNER, int(id_, 16), take=False) == int(id_, 16)
+    assert LibraryTable(path).own(OWNER, 1, take=False) == int(id_, 16)
 
 
 def test_a_second_checkpoint_on_a_table_is_refused(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_a_table_on_s3_that_only_spark_writes_belongs_to_one_checkpoint(
     tables = {"quarantine": make(tmp_path / "bad", LOG)}
     first = JobRecord(name="first", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
     no_spark: Any = None
-    monkeypatch.setattr(fencing, "_is_only_for_spark", lambda *_: True)
+    monkeypatch.setattr(DeltaTables, "is_only_for_spark", lambda *_: True)
     own(no_spark, tables, first)
     with pytest.raises(SinkError, match=r"the table .*/bad belongs to another checkpoint \(id 0123456789ab\)"):
         own(no_spark, tables, replace(first, name="second", id="ba9876543210"))
@@ -115,7 +116,7 @@ def test_which_tables_only_spark_writes_is_found_by_their_place_and_credentials(
     def refuse(*_: object) -> dict[str, str]:
         raise UnsupportedTable("the credentials on S3 come from WebIdentityTokenCredentialsProvider")
 
-    monkeypatch.setattr(small_commits, "_options", refuse)
+    monkeypatch.setattr(delta_tables, "_options", refuse)
     no_spark: Any = None
-    assert fencing._is_only_for_spark(no_spark, "s3a://bucket/bad", SmallTables())
-    assert not fencing._is_only_for_spark(no_spark, make(tmp_path / "bad", LOG), SmallTables())
+    assert DeltaTables().is_only_for_spark(no_spark, "s3a://bucket/bad")
+    assert not DeltaTables().is_only_for_spark(no_spark, make(tmp_path / "bad", LOG))

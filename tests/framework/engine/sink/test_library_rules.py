@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from panekeeper.framework.engine.sink.library_table import NEW_TABLE, UnsupportedTable, local_folder, storage_options
-from panekeeper.framework.engine.sink.small_commits import SmallCommits, create_table
+from panekeeper.framework.engine.sink.library_rules import (
+    NEW_TABLE,
+    UnsupportedTable,
+    create_table,
+    local_folder,
+    storage_options,
+)
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 
 COLUMN: dict[str, Any] = {"name": "id", "type": "long", "nullable": True, "metadata": {}}
 
@@ -59,7 +65,7 @@ def features(*names: str, read: tuple[str, ...] | None = None) -> dict[str, Any]
 )
 def test_a_plain_table_is_written_directly(tmp_path: Path, fields: dict[str, Any]) -> None:
     """Tables as Spark makes them for us, and features that change nothing for a writer of whole rows."""
-    SmallCommits(table(tmp_path, **fields))
+    LibraryTable(table(tmp_path, **fields))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +98,7 @@ def test_a_table_that_needs_more_is_left_to_spark_and_the_reason_is_said(
 ) -> None:
     """Also what does not exist yet: only what is known to be written rightly is written."""
     with pytest.raises(UnsupportedTable, match=reason):
-        SmallCommits(table(tmp_path, **fields))
+        LibraryTable(table(tmp_path, **fields))
 
 
 @pytest.mark.parametrize("name", ["max delay", "a,b", "n=1", "(n)", "tab\there"])
@@ -132,8 +138,8 @@ def test_what_is_no_table_or_is_elsewhere_is_left_to_spark(tmp_path: Path) -> No
     """Spark then says what is wrong, or writes where only it can."""
     for path in (str(tmp_path), "hdfs://host/log", "abfss://container@account/log", "s3://bucket/log"):
         with pytest.raises(UnsupportedTable):
-            SmallCommits(path)
-    SmallCommits(f"file:{table(tmp_path)}")
+            LibraryTable(path)
+    LibraryTable(f"file:{table(tmp_path)}")
 
 
 def test_paths_on_a_local_disk_are_distinguished_from_others() -> None:

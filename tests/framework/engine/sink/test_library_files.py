@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commits import SmallCommits
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import LibraryTable
 
 APP = "readings/log@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")
@@ -54,7 +54,7 @@ def test_every_type_of_a_result_comes_back_as_it_was(tmp_path: Path) -> None:
     }
     rows = pa.table(columns).append_column("refinement", pa.array([0, 0, 0, 0], pa.int32()))
     rows = rows.append_column("key", pa.array([1, 2, 3, 4]))
-    commits = SmallCommits(make(tmp_path / "types", rows.schema))
+    commits = LibraryTable(make(tmp_path / "types", rows.schema))
     commits.append(rows.select(rows.column_names[::-1]), APP, 0)
     newer = rows.set_column(rows.column_names.index("refinement"), "refinement", pa.array([1, 0, 1, 0], pa.int32()))
     commits.merge(newer, APP, 1, keys=["key"], newer_by="refinement")
@@ -70,7 +70,7 @@ def test_a_checkpoint_of_the_log_is_written_where_spark_would_and_old_commits_go
     log = Path(path) / "_delta_log"
     stale = log / "._last_checkpoint.crc"  # Hadoop's checksum of the pointer that Spark wrote before
     stale.write_bytes(b"x")
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     for version in range(9):
         commits.append(pa.table({"sensor": [f"s{version}"]}, schema=LOG), APP, version)
         if version == 5:
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_the_log_is_written_where_spark_would_and_old_commits_go
     assert {f"{n:020d}.json" for n in range(4)}.isdisjoint(names)
     assert {f"{n:020d}.json" for n in range(4, 10)} <= names
     assert sorted(DeltaTable(path).to_pyarrow_table().column("sensor").to_pylist()) == [f"s{n}" for n in range(9)]
-    assert not SmallCommits(path).append(pa.table({"sensor": ["again"]}, schema=LOG), APP, 8)
+    assert not LibraryTable(path).append(pa.table({"sensor": ["again"]}, schema=LOG), APP, 8)
 
 
 def limits(path: str) -> dict[str, tuple[Any, Any]]:
@@ -109,7 +109,7 @@ def test_no_statistics_leave_out_a_value(tmp_path: Path, name: str) -> None:
     """By such limits a query for the value would skip the file, and the row would be in no result."""
     rows = pa.table({name: VALUES[name], "key": [1, 2], "refinement": [0, 0]})
     path = make(tmp_path / "log", rows.schema)
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     commits.append(rows, APP, 0)
     assert limits(path) == {"key": (1, 2), "refinement": (0, 0)}
     commits.merge(rows.slice(0, 1), APP, 1, keys=["key"], newer_by="refinement")
@@ -121,7 +121,7 @@ def test_a_column_has_statistics_where_they_are_exact(tmp_path: Path) -> None:
     price = pa.array([Decimal("999999999999.99"), Decimal("-0.01")], pa.decimal128(14, 2))
     rows = pa.table({"a.b": ["x", "y"], "price": price, "load": [1.5, -2.0], "n": [1, 1]})
     path = make(tmp_path / "log", rows.schema)
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     commits.append(rows, APP, 0)
     exact = {"a.b": ("x", "y"), "price": (-0.01, 999999999999.99), "n": (1, 1)}
     assert limits(path) == exact | {"load": (-2.0, 1.5)}
@@ -134,7 +134,7 @@ def test_a_date_beyond_what_the_library_knows_is_written_or_left_to_spark(tmp_pa
     """It panics where it writes the limits of such a column; Spark takes any date. Other dates have their limits."""
     rows = pa.table({"key": [1], "day": pa.array([days], pa.int32()).cast(pa.date32()), "n": [0]})
     path = make(tmp_path / "log", rows.schema)
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     assert commits.append(rows, APP, 0)
     assert limits(path) == {"key": (1, 1), "n": (0, 0)}
     stored = DeltaTable(path).to_pyarrow_table().column("day").combine_chunks().cast(pa.int32()).to_pylist()

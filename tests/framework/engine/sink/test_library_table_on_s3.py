@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 from moto.server import ThreadedMotoServer
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.library_table import UnreachableTable, UnsupportedTable, storage_options
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.engine.sink.library_rules import UnreachableTable, UnsupportedTable, storage_options
+from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("firing", pa.int64())])
 
@@ -60,7 +60,7 @@ def test_two_processes_commit_side_by_side_and_each_batch_once(options: dict[str
     """Appends and merges; a repeat is skipped, and a fenced epoch ends with an error, as on a local disk."""
     url = "s3a://bucket/tables/log"
     DeltaTable.create(url, schema=SCHEMA, storage_options=options, configuration={"delta.checkpointInterval": "4"})
-    one, two = SmallCommits(url, options), SmallCommits(url, options, sleep=lambda _: None)
+    one, two = LibraryTable(url, options), LibraryTable(url, options, sleep=lambda _: None)
     assert two.append(rows("a", 0), "job one", 0)
     assert one.append(rows("b", 0), "job two", 0)
     assert one.append(rows("c", 0), "job one", 1)
@@ -73,7 +73,7 @@ def test_two_processes_commit_side_by_side_and_each_batch_once(options: dict[str
         {"sensor": "b", "firing": 8},
         {"sensor": "c", "firing": 0},
     ]
-    SmallCommits(url, options).note({"job one": FENCED})
+    LibraryTable(url, options).note({"job one": FENCED})
     with pytest.raises(SinkError):
         two.append(rows("d", 0), "job one", 3)
 
@@ -83,7 +83,7 @@ def test_a_store_that_is_away_is_no_table_that_the_library_cannot_write(options:
     url = "s3a://bucket/tables/away"
     DeltaTable.create(url, schema=SCHEMA, storage_options=options)
     with pytest.raises(UnreachableTable, match=r"Generic S3 error .* after 10 retries.* Connection refused"):
-        SmallCommits(url, options | {"aws_endpoint": "http://127.0.0.1:9"})
+        LibraryTable(url, options | {"aws_endpoint": "http://127.0.0.1:9"})
     with pytest.raises(UnsupportedTable) as error:
-        SmallCommits("s3a://other/tables/quarantine", options)
+        LibraryTable("s3a://other/tables/quarantine", options)
     assert not isinstance(error.value, UnreachableTable)

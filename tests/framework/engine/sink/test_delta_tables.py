@@ -1,4 +1,4 @@
-"""Which of a job's tables take small commits, found out once a run."""
+"""Which of a job's tables are written by the library and which by Spark, found out once a run."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import OutputNotWritable
-from panekeeper.framework.engine.sink.library_table import UnreachableTable, UnsupportedTable
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits, SmallTables, create_table
-from panekeeper.framework.engine.sink.table_writer import TableWriter
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
+from panekeeper.framework.engine.sink.library_rules import UnreachableTable, UnsupportedTable, create_table
+from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.prepared import PreparedBatch, TableWrite
 
@@ -25,19 +25,20 @@ SCHEMA = pa.schema([("sensor", pa.string())])
 ROWS = pa.table({"sensor": ["a"]}, schema=SCHEMA)
 
 
-def test_a_table_that_takes_small_commits_stays_open(tmp_path: Path) -> None:
+def test_a_table_that_the_library_writes_stays_open(tmp_path: Path) -> None:
     """Also where Spark commits to it in between; then it is read again."""
     DeltaTable.create(tmp_path, schema=SCHEMA)
-    tables = SmallTables()
-    opened: list[SmallCommits] = []
+    tables = DeltaTables()
+    opened: list[LibraryTable] = []
     done: list[bool] = []
 
-    def append(to: SmallCommits) -> None:
+    def append(to: LibraryTable) -> bool:
         opened.append(to)
         done.append(to.append(ROWS, "a", len(done)))
+        return done[-1]
 
     for _ in range(3):
-        assert tables.commit(NO_SPARK, str(tmp_path), append)
+        assert tables.by_library(NO_SPARK, str(tmp_path), append)
         tables.reopen(str(tmp_path))
     assert done == [True, True, True]
     assert opened[0] is opened[1] is opened[2]
@@ -47,33 +48,33 @@ def test_a_table_that_does_not_is_left_to_spark_for_the_rest_of_the_run(tmp_path
     """Whether that is seen when it is opened or by what shall be committed; it is not tried again."""
     table = tmp_path / "table"
     DeltaTable.create(table, schema=SCHEMA)
-    tables = SmallTables()
+    tables = DeltaTables()
 
-    def refuse(to: SmallCommits) -> None:
+    def refuse(to: LibraryTable) -> bool:
         raise UnsupportedTable(f"{to} cannot")
 
     for path in (str(tmp_path / "none"), str(table), "hdfs://host/table"):
-        assert not tables.commit(NO_SPARK, path, refuse)
-        assert not tables.commit(NO_SPARK, path, lambda to: to.append(ROWS, "a", 0))
+        assert tables.by_library(NO_SPARK, path, refuse) is None
+        assert tables.by_library(NO_SPARK, path, lambda to: to.append(ROWS, "a", 0)) is None
         tables.reopen(path)
     assert DeltaTable(table).version() == 0
 
 
-def test_a_table_whose_store_is_away_takes_small_commits_again_when_it_is_back(tmp_path: Path) -> None:
+def test_a_table_whose_store_is_away_is_written_by_the_library_again_when_it_is_back(tmp_path: Path) -> None:
     """By the same object, which knows its last commit. Who must not let Spark commit meanwhile, learns of it."""
     DeltaTable.create(tmp_path, schema=SCHEMA)
-    tables, path, opened = SmallTables(), str(tmp_path), list[SmallCommits]()
+    tables, path, opened = DeltaTables(), str(tmp_path), list[LibraryTable]()
 
-    def commit(to: SmallCommits) -> None:
+    def commit(to: LibraryTable) -> bool:
         opened.append(to)
         if len(opened) == 1:
             raise UnreachableTable("after 10 retries")
-        to.append(ROWS, "a", 0)
+        return to.append(ROWS, "a", 0)
 
-    assert not tables.commit(NO_SPARK, path, commit)
-    assert tables.refused(path) == "after 10 retries"
-    assert tables.commit(NO_SPARK, path, commit)
-    assert not tables.refused(path)
+    assert tables.by_library(NO_SPARK, path, commit) is None
+    assert tables._refused == {path: "after 10 retries"}
+    assert tables.by_library(NO_SPARK, path, commit)
+    assert not tables._refused
     assert opened[0] is opened[1]
 
 
@@ -81,7 +82,7 @@ def test_a_table_whose_store_is_away_takes_small_commits_again_when_it_is_back(t
 def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is_away(role: str) -> None:
     """On S3: it may take the place of a commit of another job. A log has no other writer, nor a table that is owned."""
 
-    class Away(SmallCommits):
+    class Away(LibraryTable):
         def __init__(self) -> None:
             """Nothing is opened."""
 
@@ -92,14 +93,14 @@ def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is
             return 0xA if app_id == OWNER else -1
 
     url = "s3a://bucket/table"
-    writer = TableWriter(small=SmallTables({url: Away()}))
+    tables = DeltaTables({url: Away()})
     write = TableWrite(role=role, path=url, table="", transaction="job", after=-1, rows="rows")
     batch = PreparedBatch(number=3, epoch=0, spark_commit="", writes=[write], rows={"rows": ROWS}, job="b")
     with pytest.raises(OutputNotWritable, match="1 row of job, batch 3"):
-        writer._append(NO_SPARK, ROWS, write, batch)
+        tables.append(NO_SPARK, ROWS, write, batch)
     for of, to in ((batch, replace(write, role="log")), (replace(batch, job="a"), write)):
         with pytest.raises(AttributeError, match="createDataFrame"):  # of the session, so Spark would commit
-            writer._append(NO_SPARK, ROWS, to, of)
+            tables.append(NO_SPARK, ROWS, to, of)
 
 
 @pytest.mark.parametrize("name", ["a[1", "a]", "a^b", "a|b", "a%20b", "a\\b", "a\tb"])
@@ -110,9 +111,9 @@ def test_a_folder_that_the_library_would_not_reach_is_left_to_spark(tmp_path: Pa
     DeltaTable.create(tmp_path / "table", schema=SCHEMA)
     (tmp_path / "table/_delta_log").rename(own / "_delta_log") if own.is_dir() else (tmp_path / "table").rename(own)
     before = sorted(tmp_path.rglob("*"))
-    tables = SmallTables()
-    assert not tables.commit(NO_SPARK, str(own), lambda to: to.append(ROWS, "a", 0))
-    assert not tables.commit(NO_SPARK, str(own), lambda to: to.note({"a": FENCED}))
+    tables = DeltaTables()
+    assert tables.by_library(NO_SPARK, str(own), lambda to: to.append(ROWS, "a", 0)) is None
+    assert tables.by_library(NO_SPARK, str(own), lambda to: to.note({"a": FENCED})) is None
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -122,7 +123,7 @@ def test_a_url_of_which_the_library_would_read_a_part_is_left_to_spark(name: str
     with pytest.raises(UnsupportedTable, match="as Spark does"):
         create_table(f"s3a://bucket/{name}", {}, '{"type": "struct", "fields": []}', {})
     with pytest.raises(UnsupportedTable, match="as Spark does"):
-        SmallCommits(f"s3a://bucket/{name}")
+        LibraryTable(f"s3a://bucket/{name}")
 
 
 class PanicException(BaseException):
@@ -132,18 +133,18 @@ class PanicException(BaseException):
 def test_a_panic_of_the_library_leaves_the_table_to_spark(tmp_path: Path) -> None:
     """Spark commits the batch, or skips it if the library had got so far; nothing waits, and nothing ends silently."""
     DeltaTable.create(tmp_path, schema=SCHEMA)
-    tables, calls = SmallTables(), []
+    tables, calls = DeltaTables(), []
 
-    def panic(_: SmallCommits) -> None:
+    def panic(_: LibraryTable) -> bool:
         calls.append(1)
         raise PanicException("index out of bounds")
 
-    assert not tables.commit(NO_SPARK, str(tmp_path), panic)
-    assert not tables.commit(NO_SPARK, str(tmp_path), panic)
+    assert tables.by_library(NO_SPARK, str(tmp_path), panic) is None
+    assert tables.by_library(NO_SPARK, str(tmp_path), panic) is None
     assert calls == [1]
     with pytest.raises(KeyboardInterrupt):
-        SmallTables().commit(NO_SPARK, str(tmp_path), _interrupt)
+        DeltaTables().by_library(NO_SPARK, str(tmp_path), _interrupt)
 
 
-def _interrupt(_: SmallCommits) -> None:
+def _interrupt(_: LibraryTable) -> bool:
     raise KeyboardInterrupt

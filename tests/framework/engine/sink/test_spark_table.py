@@ -8,8 +8,8 @@ import pytest
 from delta import exceptions
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.small_commits import PAUSES_S
-from panekeeper.framework.engine.sink.spark_commits import repeat_while_others_commit
+from panekeeper.framework.engine.sink.library_table import PAUSES_S
+from panekeeper.framework.engine.sink.spark_table import repeat_while_others_commit
 
 
 class Commits:

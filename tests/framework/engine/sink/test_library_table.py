@@ -1,4 +1,4 @@
-"""Small commits: once each, beside other writers, into a view, and never after their epoch."""
+"""Commits by the library: once each, beside other writers, into a view, and never after their epoch."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
-from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.library_table import UnsupportedTable
-from panekeeper.framework.engine.sink.small_commits import FENCED, SmallCommits
+from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
+from panekeeper.framework.engine.sink.library_table import FENCED, PAUSES_S, LibraryTable
 
 APP = "readings/log@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")
@@ -67,7 +68,7 @@ def panes(*rows: tuple[str | None, int, float, int | None]) -> pa.Table:
     return pa.table(columns, schema=VIEW)
 
 
-def merge(commits: SmallCommits, rows: pa.Table, version: int, app: str = APP) -> bool:
+def merge(commits: LibraryTable, rows: pa.Table, version: int, app: str = APP) -> bool:
     """Merge as the sink does for a view with panes."""
     return commits.merge(rows, app, version, keys=PANE, newer_by="refinement", since="pane_start")
 
@@ -98,19 +99,19 @@ def operations(path: str) -> list[str]:
 
 def test_a_repeated_version_is_skipped_by_this_process_and_by_the_next(path: str) -> None:
     """Whoever repeats a batch, its rows stand in the table once."""
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     assert commits.append(log_rows("a"), APP, 0)
     assert not commits.append(log_rows("a"), APP, 0)
     assert commits.append(log_rows("b"), APP, 3)
-    assert not SmallCommits(path).append(log_rows("a"), APP, 2)
-    assert SmallCommits(path).append(log_rows("c"), "another job", 0)
+    assert not LibraryTable(path).append(log_rows("a"), APP, 2)
+    assert LibraryTable(path).append(log_rows("c"), "another job", 0)
     assert sensors(path) == ["a", "b", "c"]
 
 
 def test_a_process_that_repeats_what_another_has_just_committed_skips_it(path: str) -> None:
     """The second of two processes on one checkpoint had read the log before the first committed."""
     waited: list[float] = []
-    first, second = SmallCommits(path), SmallCommits(path, sleep=waited.append)
+    first, second = LibraryTable(path), LibraryTable(path, sleep=waited.append)
     assert second.append(log_rows("a"), APP, 0)
     assert first.append(log_rows("b"), "another job", 0)  # both have read the log now
     assert first.append(log_rows("c"), APP, 1)
@@ -124,20 +125,20 @@ def test_rows_are_in_the_file_in_their_order(path: str) -> None:
     """Whoever reads the log as a stream gets the firings in their order, however many segments they came in."""
     names = [f"{number:05d}" for number in range(3000)]
     many = pa.concat_tables([log_rows(*names[begin : begin + 300]) for begin in range(0, 3000, 300)])
-    SmallCommits(path, {}).append(many, APP, 0)
+    LibraryTable(path, {}).append(many, APP, 0)
     (file,) = files(path)
     assert pq.read_table(Path(path) / file).column("sensor").to_pylist() == names
 
 
 def test_a_merge_into_a_shallow_clone_is_left_to_spark(path: str, tmp_path: Path) -> None:
     """Its files lie in the folder of another table; the library cannot remove them. It can append, and does."""
-    SmallCommits(path, {}).append(log_rows("a"), APP, 0)
+    LibraryTable(path, {}).append(log_rows("a"), APP, 0)
     (file,) = files(path)
     clone = make(tmp_path / "clone", LOG)
     add = {"path": (Path(path) / file).as_uri(), "partitionValues": {}, "size": 1, "modificationTime": 0}
     line = json.dumps({"add": add | {"dataChange": True}})
     (tmp_path / "clone" / "_delta_log" / f"{1:020d}.json").write_text(line)
-    commits = SmallCommits(clone, {})
+    commits = LibraryTable(clone, {})
     assert commits.append(log_rows("b"), APP, 0)
     with pytest.raises(UnsupportedTable, match="files in the folders of other tables"):
         commits.merge(log_rows("b"), APP, 1, keys=["sensor"], newer_by="total")
@@ -145,7 +146,7 @@ def test_a_merge_into_a_shallow_clone_is_left_to_spark(path: str, tmp_path: Path
 
 def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
     """Other appends, and a compaction of all files, happen between two commits of an open table."""
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     commits.append(log_rows("a"), APP, 0)
     write_deltalake(path, log_rows("b"), mode="append")
     assert commits.append(log_rows("c"), APP, 1)
@@ -156,31 +157,31 @@ def test_writers_that_do_not_touch_our_rows_are_no_conflict(path: str) -> None:
 
 def test_a_process_of_an_earlier_epoch_commits_nothing_any_more(path: str, view: str) -> None:
     """It was paused with the tables open; it ends with an error, whether it appends, merges or begins again."""
-    old, old_view = SmallCommits(path, sleep=lambda _: None), SmallCommits(view, sleep=lambda _: None)
+    old, old_view = LibraryTable(path, sleep=lambda _: None), LibraryTable(view, sleep=lambda _: None)
     old.append(log_rows("a"), APP, 0)
     merge(old_view, panes(("a", 1, 1.0, 0)), 0)
     for table in (path, view):
-        now = SmallCommits(table)
+        now = LibraryTable(table)
         assert now.note({APP: FENCED, "readings/log@0123456789ab#1": FENCED})
         assert not now.note({APP: FENCED})
         assert DeltaTable(table).transaction_version("readings/log@0123456789ab#1") == FENCED
     acts: list[Callable[[], bool]] = [
         lambda: old.append(log_rows("b"), APP, 1),
-        lambda: SmallCommits(path).append(log_rows("b"), APP, 1),
+        lambda: LibraryTable(path).append(log_rows("b"), APP, 1),
         lambda: merge(old_view, panes(("a", 2, 1.0, 0)), 1),
     ]
     for act in acts:
         with pytest.raises(SinkError, match="a later epoch of the job has begun"):
             act()
-    assert SmallCommits(path).append(log_rows("c"), "readings/log@0123456789ab#2", 0)
+    assert LibraryTable(path).append(log_rows("c"), "readings/log@0123456789ab#2", 0)
     assert sensors(path) == ["a", "c"]
     assert view_rows(view) == [("a", 1, 1.0, 0)]
 
 
 def test_a_file_whose_commit_failed_is_in_no_version_and_the_batch_can_be_repeated(path: str) -> None:
     """As after a kill between the two: the rows come once, and the file is left over for VACUUM."""
-    late, commits = SmallCommits(path), SmallCommits(path)
-    late._table().version_of(APP)
+    late, commits = LibraryTable(path), LibraryTable(path)
+    late._snapshot().version_of(APP)
     commits.note({APP: FENCED})
     with pytest.raises(SinkError):
         late.append(log_rows("lost"), APP, 0)
@@ -194,7 +195,7 @@ def test_a_file_whose_commit_failed_is_in_no_version_and_the_batch_can_be_repeat
 
 def test_the_view_takes_new_panes_and_rows_that_are_not_older(view: str) -> None:
     """What is older changes nothing; rows of other panes and partitions stay."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     assert merge(commits, panes(("a", 1, 1.0, 0), ("b", 1, 1.0, 1)), 0)
     assert merge(commits, panes(("a", 1, 2.0, 1), ("b", 1, 9.0, 0), ("a", 2, 1.0, 0)), 1)
     assert not merge(commits, panes(("a", 1, 9.0, 9)), 1)
@@ -204,7 +205,7 @@ def test_the_view_takes_new_panes_and_rows_that_are_not_older(view: str) -> None
 
 def test_a_row_without_a_refinement_replaces_and_is_replaced(view: str) -> None:
     """What an operator emits at the insertion of a row, or as a pane closes, comes in the order of the batches."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     for batch, refinement in enumerate([None, None, 0, None]):
         merge(commits, panes(("a", 1, float(batch), refinement), ("a", batch + 2, 0.0, 0)), batch)
         assert view_rows(view)[0] == ("a", 1, float(batch), refinement)
@@ -212,7 +213,7 @@ def test_a_row_without_a_refinement_replaces_and_is_replaced(view: str) -> None:
 
 def test_null_is_a_key_of_the_view_like_any_other(view: str) -> None:
     """The pane of a null sensor is refined, and not shown twice."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     merge(commits, panes((None, 1, 1.0, 0), ("a", 1, 1.0, 0)), 0)
     merge(commits, panes((None, 1, 2.0, 1)), 1)
     assert view_rows(view) == [(None, 1, 2.0, 1), ("a", 1, 1.0, 0)]
@@ -220,13 +221,13 @@ def test_null_is_a_key_of_the_view_like_any_other(view: str) -> None:
 
 def test_panes_after_all_in_the_view_are_appended_and_all_others_merged(view: str) -> None:
     """The table's own statistics say which panes can be in it; what a refinement number says is not relied on."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     merge(commits, panes(("a", 1, 1.0, 0), ("a", 2, 1.0, 0)), 0)
     merge(commits, panes(("a", 3, 1.0, 0)), 1)
-    merge(SmallCommits(view), panes(("a", 4, 1.0, 0)), 2)
+    merge(LibraryTable(view), panes(("a", 4, 1.0, 0)), 2)
     assert operations(view)[1:] == ["WRITE", "WRITE", "WRITE"]
     merge(commits, panes(("b", 3, 1.0, 0), ("a", 5, 1.0, 0)), 3)
-    merge(SmallCommits(view), panes(("a", 5, 7.0, 0), ("b", 5, 1.0, 0)), 4)
+    merge(LibraryTable(view), panes(("a", 5, 7.0, 0), ("b", 5, 1.0, 0)), 4)
     assert operations(view)[4:] == ["MERGE", "MERGE"]
     assert view_rows(view) == [
         ("a", 1, 1.0, 0), ("a", 2, 1.0, 0), ("a", 3, 1.0, 0), ("b", 3, 1.0, 0), ("a", 4, 1.0, 0), ("a", 5, 7.0, 0),
@@ -236,7 +237,7 @@ def test_panes_after_all_in_the_view_are_appended_and_all_others_merged(view: st
 
 def test_rows_without_a_pane_are_merged(view: str) -> None:
     """An operator may emit a row for a late tuple, which is in no pane: the limit by pane does not apply."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     nowhere = panes(("a", 1, 1.0, 0)).set_column(1, "pane_start", pa.array([None], TIME))
     merge(commits, nowhere, 0)
     newer = nowhere.set_column(4, "refinement", pa.array([1], pa.int32()))
@@ -249,7 +250,7 @@ def test_rows_without_a_pane_are_merged(view: str) -> None:
 
 def test_rows_that_another_writer_put_into_the_view_are_found(view: str) -> None:
     """An open table has the statistics of its own commits; after those of another writer it reads them again."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     merge(commits, panes(("a", 1, 1.0, 0)), 0)
     write_deltalake(view, panes(("a", 9, 5.0, 5)), mode="append")
     merge(commits, panes(("a", 2, 1.0, 0)), 1)
@@ -265,20 +266,20 @@ def test_a_view_without_panes_has_one_row_for_each_partition(tmp_path: Path) -> 
     def rows(*given: tuple[str, float, int]) -> pa.Table:
         return pa.table([list(column) for column in zip(*given, strict=True)], schema=schema)
 
-    commits = SmallCommits(path)
+    commits = LibraryTable(path)
     for version, batch in enumerate([rows(("a", 1.0, 0), ("b", 1.0, 1)), rows(("a", 2.0, 2)), rows(("b", 9.0, 0))]):
         commits.merge(batch, APP, version, keys=["sensor"], newer_by="firing")
     assert sorted(DeltaTable(path).to_pyarrow_table().column("total").to_pylist()) == [1.0, 2.0]
     single = make(tmp_path / "single", schema)
     for version, batch in enumerate([rows(("a", 1.0, 0)), rows(("b", 2.0, 1))]):
-        SmallCommits(single).merge(batch, APP, version, keys=[], newer_by="firing")
+        LibraryTable(single).merge(batch, APP, version, keys=[], newer_by="firing")
     assert DeltaTable(single).to_pyarrow_table().column("sensor").to_pylist() == ["b"]
 
 
 def test_a_floating_point_key_is_left_to_spark(tmp_path: Path) -> None:
     """Of 0.0 and NaN there are several, equal to Spark and not to the library."""
     schema = pa.schema([("level", pa.float64()), ("firing", pa.int64())])
-    commits = SmallCommits(make(tmp_path / "view", schema))
+    commits = LibraryTable(make(tmp_path / "view", schema))
     rows = pa.table({"level": [0.0], "firing": [0]}, schema=schema)
     with pytest.raises(UnsupportedTable, match="'level' is a floating-point number"):
         commits.merge(rows, APP, 0, keys=["level"], newer_by="firing")
@@ -286,7 +287,103 @@ def test_a_floating_point_key_is_left_to_spark(tmp_path: Path) -> None:
 
 def test_a_merge_of_rows_that_are_all_older_is_in_the_log_of_the_view(view: str) -> None:
     """It changes no row; but a start looks there for the last batch."""
-    commits = SmallCommits(view)
+    commits = LibraryTable(view)
     for batch, refinement in ((0, 3), (1, 2), (2, 4)):
         merge(commits, panes(("a", 1, 1.0, refinement)), batch)
-        assert commits.last_transaction(APP) == SmallCommits(view).last_transaction(APP) == batch
+        assert commits.last_transaction(APP) == LibraryTable(view).last_transaction(APP) == batch
+
+
+def test_a_job_goes_on_after_a_compaction_whose_old_files_are_vacuumed_away(view: str) -> None:
+    """The open table names files that are gone; the log has a newer version, so it is read again."""
+    commits = LibraryTable(view, sleep=lambda _: None)
+    for pane in range(3):
+        merge(commits, panes(("a", pane, 1.0, 0), ("b", pane, 1.0, 0)), pane)
+    DeltaTable(view).optimize.compact()
+    DeltaTable(view).vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    assert merge(commits, panes(("a", 1, 2.0, 1)), 3)
+    assert not merge(commits, panes(("a", 1, 9.0, 9)), 3)
+    assert view_rows(view)[2:4] == [("a", 1, 2.0, 1), ("b", 1, 1.0, 0)]
+
+
+def test_a_file_that_is_gone_while_nobody_has_committed_is_an_error(view: str) -> None:
+    """Repeating would not help; the batch is not committed, and the message names the table and the way out."""
+    waited: list[float] = []
+    commits = LibraryTable(view, sleep=waited.append)
+    merge(commits, panes(("a", 1, 1.0, 0)), 0)
+    (file,) = files(view)
+    (Path(view) / file).unlink()
+    with pytest.raises(OutputNotWritable, match=rf"{view} cannot be written, and lacks batch 1: .*it resumes"):
+        merge(commits, panes(("a", 1, 2.0, 1)), 1)
+    assert waited == []
+    assert DeltaTable(view).transaction_version(APP) == 0
+
+
+def test_a_column_that_was_added_while_the_job_ran_is_null(path: str) -> None:
+    """As rows that were recorded before a start has added it. The next start says what to do with it."""
+    commits = LibraryTable(path, sleep=lambda _: None)
+    commits.append(log_rows("a"), APP, 0)
+    DeltaTable(path).alter.add_columns([Field("more", PrimitiveType("string"))])
+    commits.append(log_rows("b"), APP, 1)
+    assert sensors(path) == ["a", "b"]
+    assert DeltaTable(path).to_pyarrow_table().column("more").to_pylist() == [None, None]
+
+
+def test_a_merge_leaves_a_column_that_was_added_as_it_is(view: str) -> None:
+    """It is null in new rows, and keeps what somebody has written to it."""
+    commits = LibraryTable(view, sleep=lambda _: None)
+    merge(commits, panes(("a", 1, 1.0, 0)), 0)
+    DeltaTable(view).alter.add_columns([Field("more", PrimitiveType("string"))])
+    DeltaTable(view).update(new_values={"more": "kept"})
+    merge(commits, panes(("a", 1, 2.0, 1), ("b", 1, 5.0, 0)), 1)
+    rows = DeltaTable(view).to_pyarrow_table().to_pylist()
+    assert sorted((row["sensor"], row["more"]) for row in rows) == [("a", "kept"), ("b", None)]
+
+
+def test_a_column_that_was_removed_while_the_job_ran_is_an_error(path: str) -> None:
+    """What it was to get would be lost."""
+    commits = LibraryTable(path, sleep=lambda _: None)
+    commits.append(log_rows("a"), APP, 0)
+    write_deltalake(path, log_rows("a").select(["sensor"]), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(SchemaMismatch, match=r"other columns now \(sensor\)"):
+        commits.append(log_rows("b"), APP, 1)
+    assert sensors(path) == ["a"]
+
+
+def test_a_commit_whose_name_is_taken_at_each_attempt_leaves_files_and_no_row(path: str) -> None:
+    """As a kill between the file and its commit: the next job repeats the batch, and VACUUM removes the files."""
+    waited: list[float] = []
+    commits = LibraryTable(path, sleep=waited.append)
+    commits.append(log_rows("a"), APP, 0)
+    taken = Path(path) / "_delta_log" / f"{DeltaTable(path).version() + 1:020d}.json"
+    taken.mkdir()
+    with pytest.raises(SinkError, match=rf"{path}: batch 1 is not committed, because other writers came first"):
+        commits.append(log_rows("b"), APP, 1)
+    taken.rmdir()
+    assert len(waited) == len(PAUSES_S)
+    assert len(files(path)) == 1 + 6
+    assert sensors(path) == ["a"]
+    assert LibraryTable(path).append(log_rows("b"), APP, 1)
+    assert sensors(path) == ["a", "b"]
+    DeltaTable(path).vacuum(retention_hours=0, enforce_retention_duration=False, full=True, dry_run=False)
+    assert len(files(path)) == 2
+    assert sensors(path) == ["a", "b"]
+
+
+@pytest.mark.parametrize("is_cleaned_by_us", [True, False])
+def test_a_job_goes_on_after_a_cleanup_of_the_log_that_it_has_open(tmp_path: Path, *, is_cleaned_by_us: bool) -> None:
+    """The library reads the commits before the last one only when it looks for a transaction: they may be gone by then.
+
+    All of them are old: the newest is another job's, and so may be the checkpoint that stands for all.
+    """
+    path = make(tmp_path / "log", LOG, checkpointInterval="2", logRetentionDuration="interval 0 seconds")
+    LibraryTable(path).append(log_rows("a"), APP, 0)
+    ours, theirs = LibraryTable(path, sleep=lambda _: None), LibraryTable(path)
+    if is_cleaned_by_us:
+        ours.append(log_rows("b"), APP, 1)
+        theirs.note({"theirs": 0})
+    else:
+        for batch in range(4):
+            theirs.append(log_rows("theirs"), "theirs", batch)
+    assert not ours.append(log_rows("a"), APP, 0)
+    assert ours.append(log_rows("c"), APP, 2)
+    assert sensors(path) == ["a", *["b"] * is_cleaned_by_us, "c", *["theirs"] * 4 * (not is_cleaned_by_us)]

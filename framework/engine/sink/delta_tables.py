@@ -1,0 +1,210 @@
+"""The Delta tables of one run, and the one way to write to them, with two writers behind it.
+
+The library (`library_table.py`) writes what is in the driver to tables that it may be trusted with, which stay open;
+Spark (`spark_table.py`) all else. Both write the same transaction ids, so each skips what the other has committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
+
+import pyarrow as pa
+
+from panekeeper.framework.declarations.errors import OutputNotWritable
+from panekeeper.framework.engine.flow.pipeline import frame_of
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.s3_settings import is_s3
+from panekeeper.framework.engine.sink import spark_table
+from panekeeper.framework.engine.sink.library_rules import (
+    S3A_SETTINGS,
+    UnreachableTable,
+    UnsupportedTable,
+    create_table,
+    panic_as_unsupported,
+    storage_options,
+)
+from panekeeper.framework.engine.sink.library_table import LibraryTable, lowest
+from panekeeper.state.checkpoint.job_record import OWNER
+from panekeeper.state.log import logger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from panekeeper.state.prepared import PreparedBatch, TableWrite
+
+OWNED = ("log", "view", "metrics")
+"""Roles of tables that no other job writes to. Nor does one to a table on S3 that only Spark writes: its commit there
+takes no condition, so it might take the place of one of another job."""
+_DEFAULT_PROPERTIES = "spark.databricks.delta.properties.defaults."
+_log = logger("sink")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class DeltaTables:
+    """Reads and commits. Different tables may be committed to from different threads.
+
+    Attributes:
+        session_lock: held while the settings of the query's session are those of one commit.
+    """
+
+    _open: dict[str, LibraryTable | None] = field(default_factory=dict)
+    _refused: dict[str, str] = field(default_factory=dict)
+    session_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> None:
+        """Append rows of a batch, once."""
+        if isinstance(rows, pa.Table):
+            if self.by_library(spark, to.path, lambda table: table.append(rows, to.transaction, of.number)) is not None:
+                return
+        elif self._shares_on_s3(to) and self._append_files(spark, rows, to, of):
+            return
+        reason = self._refused.get(to.path) if self._shares_on_s3(to) else None
+        if reason and self.last_transaction(spark, to.path, OWNER) != int(of.job, 16):
+            raise OutputNotWritable(
+                f"{to.path} cannot be written: {reason}; and a commit by Spark might take the place of one of another "
+                "job that shares the table. Start the job again when that is over: it resumes with the same batch"
+            )
+        spark_table.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
+        self.reopen(to.path)
+
+    def merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
+        """Write the newest rows of a batch, each unless that in the table is newer; once."""
+        keys, newer_by, since = list(to.keys or ()), to.newer_by or "", to.since
+        same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in keys] or ["true"]
+        if isinstance(newest, pa.Table):
+            done = self.by_library(
+                spark,
+                to.path,
+                lambda table: table.merge(newest, to.transaction, number, keys=keys, newer_by=newer_by, since=since),
+            )
+            if done is not None:
+                return
+            if since is not None and (begin := lowest(newest, since)) is not None:
+                # Holds for all the panes of this batch, and spares Delta old files.
+                same.append(f"t.{since} >= timestamp_micros({begin.value})")
+        with self.session_lock:
+            spark_table.merge(
+                spark,
+                _as_frame(spark, newest),
+                to.path,
+                condition=" AND ".join(same),
+                newer_by=newer_by,
+                is_copy=isinstance(newest, pa.Table),
+                transaction=to.transaction,
+                number=number,
+            )
+        self.reopen(to.path)
+        if self.last_transaction(spark, to.path, to.transaction) < number:  # all rows are older
+            spark_table.own(spark, to.path, to.transaction, number, take=True)
+            self.reopen(to.path)
+
+    def note(self, spark: SparkSession, path: str, transactions: Mapping[str, int]) -> None:
+        """Commit transactions without rows, unless the table has that version of them, or a later one."""
+        if self.by_library(spark, path, lambda table: table.note(transactions)) is None:
+            nothing = spark.read.format("delta").load(path).limit(0)
+            for one, version in transactions.items():
+                spark_table.append(nothing, path, one, version)
+
+    def own(self, spark: SparkSession, path: str, owner: int, *, take: bool) -> int:
+        """Commit the number of an owner unless the table has one, or `take`; return the one that it has then."""
+        found = self.by_library(spark, path, lambda table: table.own(OWNER, owner, take=take))
+        if found is None:
+            found = spark_table.own(spark, path, OWNER, owner, take=take)
+            self.reopen(path)
+        return found
+
+    def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
+        """Return the last version that a table has of a transaction id; -1 if there is none."""
+        found = self.by_library(spark, path, lambda table: table.last_transaction(app_id))
+        return spark_table.transactions(spark, path).get(app_id, -1) if found is None else found
+
+    def has_rows(self, spark: SparkSession, path: str) -> bool:
+        """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
+        rows = self.by_library(spark, path, lambda table: table.row_count())
+        return not spark.read.format("delta").load(path).isEmpty() if rows is None else rows > 0
+
+    def create(
+        self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]
+    ) -> dict[str, Any] | None:
+        """Create an empty table and return its metadata; None where the library would make another one than Spark."""
+        if any(name.startswith(_DEFAULT_PROPERTIES) for name in spark.conf.getAll):
+            return None
+        try:
+            with panic_as_unsupported():
+                return create_table(path, _options(spark, path), schema.json(), properties)
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark creates this table: %s", path, reason)
+            return None
+
+    def reopen(self, path: str) -> None:
+        """Take note that Spark has committed to a table."""
+        if (table := self._open.get(path)) is not None:
+            table.reopen()
+
+    def is_only_for_spark(self, spark: SparkSession, path: str) -> bool:
+        """Return whether a table is on S3 and the library cannot write it, as for credentials it does not take."""
+        return is_s3(path) and self.by_library(spark, path, lambda _: True) is None
+
+    def by_library(self, spark: SparkSession, path: str, act: Callable[[LibraryTable], T]) -> T | None:
+        """Return what `act` returns, which makes one commit, or reads; None: Spark must do it.
+
+        It must for the rest of the run, unless the store of the table did not respond.
+
+        Raises:
+            SinkError: a later epoch of the job has begun, or the table cannot be written.
+        """
+        if self._open.get(path, ...) is not None:
+            self._refused.pop(path, None)
+        try:
+            with panic_as_unsupported():
+                if path not in self._open:
+                    self._open[path] = LibraryTable(path, _options(spark, path))
+                table = self._open[path]
+                return None if table is None else act(table)
+        except UnreachableTable as reason:
+            _log.warning("%s: Spark may reach this table: %s", path, reason)
+            self._refused[path] = str(reason)
+        except UnsupportedTable as reason:
+            _log.info("%s: Spark makes all commits to this table: %s", path, reason)
+            self._open[path], self._refused[path] = None, str(reason)
+        return None
+
+    @staticmethod
+    def _shares_on_s3(to: TableWrite) -> bool:
+        """Return whether Spark's commit may replace one of another job: on S3, where jobs may share the table."""
+        return to.role not in OWNED and is_s3(to.path)
+
+    def _append_files(self, spark: SparkSession, rows: DataFrame, to: TableWrite, of: PreparedBatch) -> bool:
+        """Append many rows, which Spark writes and the library commits, if it takes them."""
+        done = self.by_library(spark, to.path, lambda table: table.last_transaction(to.transaction))
+        if done is None or done >= of.number:
+            return done is not None
+        files = spark_table.write_files(rows, to.path, of.large_counts.get(to.rows))
+        return files is not None and (
+            self.by_library(spark, to.path, lambda table: table.append_files(files, to.transaction, of.number))
+            is not None
+        )
+
+
+def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
+    return frame_of(spark, rows).coalesce(1) if isinstance(rows, pa.Table) else rows
+
+
+def _options(spark: SparkSession, path: str) -> dict[str, str]:
+    """Return the library's options for a table, from the settings of Spark's session for S3."""
+    if not is_s3(path):
+        return {}
+    hadoop: Any = spark._jsc.hadoopConfiguration()  # noqa: SLF001 -- Hadoop's settings are reached through the gateway only
+    bucket = urlsplit(path).netloc
+    if not hadoop.getPropsWithPrefix(f"fs.s3a.bucket.{bucket}.").isEmpty():
+        raise UnsupportedTable(f"the bucket {bucket} has settings of its own (fs.s3a.bucket.{bucket}.*)")
+    if hadoop.get("hadoop.security.credential.provider.path"):
+        raise UnsupportedTable("credentials are kept by hadoop.security.credential.provider.path")
+    found = {name: hadoop.get(f"fs.s3a.{name}") for name in S3A_SETTINGS}
+    return storage_options({name: value for name, value in found.items() if value})

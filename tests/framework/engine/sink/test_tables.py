@@ -1,0 +1,149 @@
+"""Which columns a job's tables have, and which folders and tables a start refuses for them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Schema
+from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
+
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.library_rules import NEW_TABLE, create_table
+from panekeeper.framework.engine.sink.library_table import LibraryTable
+from panekeeper.framework.engine.sink.tables import is_free, require_usable_settings, stored_schema
+from panekeeper.state.checkpoint.folder import LocalFolder
+
+NEW_YORK = "America/New_York"
+PROBE = ".panekeeper-can-write"
+SCHEMA = Schema.from_arrow(pa.schema({"n": pa.int64()}))
+FIRST = f"{0:020d}"
+
+
+def metadata(field: dict[str, Any] | None = None, **properties: str) -> dict[str, Any]:
+    """The metadata of a table of results, with these attributes of its second column."""
+    sensor = {"name": "sensor", "type": "string", "nullable": False, "metadata": {}}
+    total = {"name": "total", "type": "long", "nullable": True, "metadata": {}} | (field or {})
+    configuration = {f"delta.{name.replace('_', '.')}": value for name, value in properties.items()}
+    return {"schemaString": json.dumps({"fields": [sensor, total]}), "configuration": configuration}
+
+
+def test_a_table_is_usable_where_delta_itself_refuses_what_it_must_not_take() -> None:
+    """Rules by which Delta refuses rows are its own business: nothing is lost, doubled or changed by them."""
+    for role in ("log", "view", "metrics"):
+        require_usable_settings(role, "/t", metadata(checkpointInterval="100"), NEW_YORK)
+    column = {"nullable": False, "metadata": {"comment": "the sum", "CURRENT_DEFAULT": "0", "delta.invariants": "{}"}}
+    rules = metadata(column, appendOnly="true", constraints_positive="total > 0", enableChangeDataFeed="true")
+    require_usable_settings("view", "/t", rules, NEW_YORK)
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (metadata(setTransactionRetentionDuration="interval 7 days"), r"'interval 7 days'.*UNSET TBLPROPERTIES"),
+        (metadata({"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}}), r"'total' .* is a CHAR or VARCHAR"),
+    ],
+)
+def test_what_repeats_a_batch_or_changes_a_value_is_refused(found: dict[str, Any], message: str) -> None:
+    """The message names the table and the way out."""
+    with pytest.raises(SinkError, match=message) as refused:
+        require_usable_settings("view", "/t", found, NEW_YORK)
+    assert "/t" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("role", "column", "message"),
+    [
+        ("view", {"name": "sensor"}, "an empty text as NULL"),
+        ("log", {"type": "binary"}, "bytes as text"),
+        ("log", {"type": "timestamp"}, "times as those of America/New_York"),
+    ],
+)
+def test_a_partition_column_that_delta_stores_as_another_value_is_refused(
+    role: str, column: dict[str, str], message: str
+) -> None:
+    """A merge would not find such a row again. Other columns are exact, and so are times in UTC."""
+    found = metadata(column) | {"partitionColumns": [column.get("name", "total")]}
+    with pytest.raises(SinkError, match=message):
+        require_usable_settings(role, "/t", found, NEW_YORK)
+    require_usable_settings(role, "/t", found | {"partitionColumns": []}, NEW_YORK)
+
+
+def test_partition_columns_that_delta_stores_as_they_are_may_be_there() -> None:
+    """A log may have texts, of which an empty one is null there: it has been so, and nothing is merged."""
+    require_usable_settings("view", "/t", metadata() | {"partitionColumns": ["total"]}, NEW_YORK)
+    require_usable_settings("log", "/t", metadata() | {"partitionColumns": ["sensor"]}, NEW_YORK)
+    require_usable_settings("view", "/t", metadata({"type": "timestamp"}) | {"partitionColumns": ["total"]}, "UTC")
+
+
+def columns(*, strict: bool) -> StructType:
+    """Columns with a struct in every place; within them with the rules of the source, or without any."""
+    point = StructType([StructField("x", LongType(), nullable=not strict), StructField("y", StringType())])
+    listed = ArrayType(point, containsNull=not strict)
+    return (
+        StructType()
+        .add("number", LongType(), nullable=False)
+        .add("struct", point)
+        .add("list", listed)
+        .add("map", MapType(point, listed, valueContainsNull=not strict))
+        .add("inner", StructType([StructField("list", listed, nullable=not strict)]))
+    )
+
+
+def test_nothing_within_a_column_is_not_null() -> None:
+    """Delta would refuse a table with such a list, and rows whose struct is null; a column keeps its own rule."""
+    assert stored_schema(columns(strict=True)) == columns(strict=False)
+    assert stored_schema(columns(strict=False)) == columns(strict=False)
+
+
+class ListedByHadoop(LocalFolder):
+    """A folder whose hidden files are listed, too."""
+
+    def names(self, folder: str) -> list[str]:
+        """Return all names in a folder."""
+        path = self.path / folder
+        return sorted(one.name for one in path.iterdir()) if path.is_dir() else []
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [],
+        [PROBE],
+        [f".{PROBE}.0a1b.tmp"],
+        ["_delta_log/"],
+        [PROBE, f"_delta_log/.{FIRST}.json.0a1b.tmp", "_delta_log/_commit_0a1b.json.tmp"],
+    ],
+)
+def test_what_a_killed_start_leaves_is_no_reason_to_refuse_a_folder(tmp_path: Path, names: list[str]) -> None:
+    """The file by which it found out that it may write, and a log without a commit. A table can be made there."""
+    assert is_free(folder(tmp_path, names))
+    create_table(str(tmp_path), {}, SCHEMA.to_json(), NEW_TABLE)
+    assert LibraryTable(str(tmp_path)).append(pa.table({"n": [1]}), "a", 0)
+    assert DeltaTable(tmp_path).to_pyarrow_table().to_pydict() == {"n": [1]}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [f"_delta_log/{FIRST}.json"],
+        [f"_delta_log/{FIRST}.checkpoint.parquet"],
+        ["_delta_log/", "part-0.snappy.parquet"],
+        [".hidden"],
+        ["rows.csv", PROBE],
+    ],
+)
+def test_anything_else_in_a_folder_is_somebodys(tmp_path: Path, names: list[str]) -> None:
+    """A table, files of one, or files of another program."""
+    assert not is_free(folder(tmp_path, names))
+
+
+def folder(path: Path, names: list[str]) -> ListedByHadoop:
+    """A folder with these files; a name that ends with a slash is a folder."""
+    for name in names:
+        (path / name).parent.mkdir(exist_ok=True)
+        (path / name).mkdir() if name.endswith("/") else (path / name).touch()
+    return ListedByHadoop(path)
