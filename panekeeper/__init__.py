@@ -49,11 +49,12 @@ if TYPE_CHECKING:
         Delta,
         PartitionAge,
         PartitionCount,
+        PartitionUse,
         Punctuation,
         Time,
         TupleCount,
+        UserPolicy,
     )
-    from panekeeper.framework.declarations.user_policy import PartitionUse, UserPolicy
     from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
     from panekeeper.framework.engine.job.job import Job
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
@@ -198,9 +199,8 @@ _WHERE = {
     "panekeeper.framework.declarations.events": "Event EventType Pane Reason Timing",
     "panekeeper.framework.declarations.operator": "Emit Listener Operator",
     "panekeeper.framework.declarations.policies": """
-        Count Delta PartitionAge PartitionCount Punctuation Time TupleCount
+        Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy
     """,
-    "panekeeper.framework.declarations.user_policy": "PartitionUse UserPolicy",
     "panekeeper.framework.declarations.windows": "Batched Sliding TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",

@@ -16,9 +16,8 @@ from panekeeper.framework.core.job_spec import JobSpec, PortSpec
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import has_void_inside
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners
-from panekeeper.framework.declarations.policy import Policy
-from panekeeper.framework.declarations.window_events import require_possible_event
+from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
+from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.pipeline import Pipeline

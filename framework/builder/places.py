@@ -10,8 +10,7 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.suggestions import did_you_mean
+from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.state.checkpoint.folder import local_path, spark_url
 
 if TYPE_CHECKING:

@@ -5,19 +5,15 @@ watermarks, ticks, marks, commands). A `KeyGroupRunner` processes it on the stor
 returns a `BatchOutcome`. The same runner is used by the tests and by Spark's workers. What is stored is described in
 `panekeeper.state.records` and nowhere else.
 
-steps.py                what is a micro-batch made of?
+steps.py                what is a micro-batch made of, and what did it do?
 job_spec.py             what do the workers need of the declaration of a job?
 key_group.py            how does one batch of one key group run: windows in port order, then state handlers?
 state_handlers.py       which method of the state handlers is called when?
-outcome.py              what did a batch do, and how do the outcomes of several ports become one?
-port_watermarks.py      what is the watermark of several ports?
 partition_keys.py       how are partition keys numbered within a batch?
-emit_buffer.py          what has an operator emitted?
 guarded_aggregates.py   what happens if an aggregate of a row or firing cannot be computed?
-operator_calls.py       what happens if an operator raises for one event?
+operator_calls.py       what has an operator emitted, and what happens if it raises for one event?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
-row_ranges.py           how are ranges of rows laid end to end?
-stable_order.py         how are partition codes and instants sorted fast?
+stable_order.py         how are partition codes and instants sorted fast, and ranges of rows laid end to end?
 stored_names.py         which names are taken by columns that are stored beside the partition columns?
 panes/                  windows of panes in event time
 arrival/                windows in arrival order: tumbling, sliding, batched

@@ -10,18 +10,40 @@ order of their registration, for every method (docs/semantics.md section 7).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.job_spec import JobSpec
-from panekeeper.framework.core.outcome import BatchOutcome, merge_outcomes
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
-from panekeeper.framework.core.port_watermarks import PortWatermarks
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
-from panekeeper.framework.core.steps import EventTimeProgress, Step
+from panekeeper.framework.core.steps import BatchOutcome, EventTimeProgress, Step, Watermark, merge_outcomes
+from panekeeper.state.records import HORIZON, HorizonRecord
 from panekeeper.state.store import KeyGroupStore, PortStore
+
+_SEGMENT = (HORIZON, 0, 0)
+
+
+class PortWatermarks:
+    """The greatest event times of the ports with panes, stored in one key group."""
+
+    def __init__(self, store: KeyGroupStore, ports: Sequence[int]) -> None:
+        self._store = store
+        self._ports = ports
+
+    def advance(self, step: EventTimeProgress) -> list[Watermark]:
+        """Store the progress. Return the watermark for each port; none until every port has had an event time."""
+        before = self._store.find(*_SEGMENT)
+        record = HorizonRecord.decode(before)
+        for port, us in step.max_event_times:
+            record.reached[port] = max(us, record.reached.get(port, us))
+        if (now := record.encode()) != before:
+            self._store.write(*_SEGMENT, now)
+        if not all(port in record.reached for port in self._ports):
+            return []
+        least = min(record.reached[port] for port in self._ports)
+        return [Watermark(least, port) for port in self._ports]
 
 
 class KeyGroupRunner:

@@ -5,15 +5,11 @@ Pure values, validated where they are written; no Spark.
 aggregates.py      which aggregates are there? the functions behind `agg`, which columns they read, what they return
 arrow_types.py     which Arrow type does a user mean by a type, or by the name of one?
 durations.py       how is a duration written, and what is it in microseconds?
-errors.py          which errors does Panekeeper raise on purpose?
+errors.py          which errors does Panekeeper raise on purpose, and which name did a user mean?
 events.py          what is an event: its type, its key, its pane and its rows?
-operator.py        what does a user's operator or listener implement?
+operator.py        what does a user's operator or listener implement, and which events has each window?
 parameters.py      which attributes of a user's object belong to the declaration?
-policies.py        when do rows leave a window, when does it fire, and when is a partition evicted?
-policy.py          what does every policy declare: its roles, and the column that it reads?
-suggestions.py     which name did a user mean, in an error about one that does not exist?
+policies.py        when do rows leave a window, when does it fire, when is a partition evicted? those of a user, too
 user_aggregate.py  what does a user's own aggregate implement?
-user_policy.py     what does a user's own policy implement?
-window_events.py   which events can happen in which window?
 windows.py         which windows are there, and which values do they refuse?
 """

@@ -26,8 +26,9 @@ PanekeeperError
 
 from __future__ import annotations
 
+import difflib
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from panekeeper.state.errors import (
@@ -150,3 +151,19 @@ def utf8_errors() -> Iterator[None]:
         if not isinstance(error, PanekeeperError):
             raise PanekeeperError(as_utf8(text)) from None
         raise type(error)(as_utf8(str(error))) from None
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """Return `; did you mean 'x'?` with the name that is most alike, empty if none is.
+
+    Args:
+        name: the name that does not exist.
+        names: those that do.
+
+    >>> did_you_mean("cariier", ["carrier", "delay"])
+    "; did you mean 'carrier'?"
+    >>> did_you_mean("x", ["carrier", "delay"])
+    ''
+    """
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -7,15 +7,83 @@ no class stands for a pair of them (docs/semantics.md section 3.2).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from decimal import Decimal
+from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.policy import Policy, Role
+from panekeeper.framework.declarations.parameters import declared_parameters
+
+
+class Role(Enum):
+    """What a policy can do in a window; the value says it in an error."""
+
+    TUMBLE = "evict from a tumbling window"
+    EVICT = "evict from a sliding window"
+    FIRE = "be the trigger of a sliding window"
+    EVICT_PARTITIONS = "evict partitions"
+
+
+class Policy:
+    """The base class of all policies. One that has a field `attribute` reads this column when it evicts rows or fires.
+
+    Attributes:
+        declared_as: the name of the policy in a declaration, and in a vector of the test kit.
+        policy_roles: what the policy can do.
+        column_types: the types that the column `attribute` may have, as Spark names them.
+        spans_partitions: whether a partition eviction compares partitions with each other, so that one key group must
+            have all of them (docs/semantics.md section 10.1).
+    """
+
+    declared_as: ClassVar[str] = ""
+    policy_roles: ClassVar[frozenset[Role]] = frozenset()
+    column_types: ClassVar[frozenset[str]] = frozenset(
+        {"timestamp", "byte", "short", "integer", "long", "float", "double"}
+    )
+    spans_partitions: ClassVar[bool] = False
+
+    def check_role(self, role: Role, what: str) -> None:
+        """Raise `DeclarationError` unless the policy can have this role; `what` is its place in the declaration."""
+        if role not in self.policy_roles:
+            raise DeclarationError(_refusal(self, role, what))
+
+    def check_column(self, column_type: str) -> None:
+        """Raise `DeclarationError` unless the fields fit a column of this type, one of `column_types`."""
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint: the name and the fields."""
+        declared: Any = self  # a subclass is a dataclass, which a type checker cannot see here
+        return {"policy": self.declared_as} | {field.name: getattr(self, field.name) for field in fields(declared)}
+
+
+def require_role(policy: Any, role: Role, what: str) -> None:
+    """Raise `DeclarationError` unless this is a policy that can have the role; `what` is its place in the error."""
+    if not isinstance(policy, Policy):
+        raise DeclarationError(_refusal(policy, role, what))
+    policy.check_role(role, what)
+
+
+def column_read_by(policy: Policy) -> str | None:
+    """Return the column that a policy reads when it evicts rows or fires; None if it reads none."""
+    column: str | None = getattr(policy, "attribute", None)
+    return column
+
+
+def _refusal(policy: Any, role: Role, what: str) -> str:
+    built_in = ", ".join(each.__name__ for each in _subclasses(Policy) if role in each.policy_roles)
+    return f"{what} is {policy!r}, which cannot {role.value}: use {built_in} or a UserPolicy"
+
+
+def _subclasses(base: type[Policy]) -> Iterator[type[Policy]]:
+    for each in base.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
 
 ROW_ROLES = frozenset({Role.TUMBLE, Role.EVICT, Role.FIRE})
 
@@ -253,3 +321,103 @@ class TupleCount(_SizeInRows):
     policy_roles: ClassVar = frozenset({Role.EVICT_PARTITIONS})
     spans_partitions: ClassVar = True
     declared_as: ClassVar = "tupleCount"
+
+
+METHODS = {Role.TUMBLE: "tumble", Role.EVICT: "evict", Role.FIRE: "fire", Role.EVICT_PARTITIONS: "evict_partitions"}
+"""Role -> the method of a `UserPolicy` that gives it this role."""
+
+
+@dataclass(frozen=True)
+class PartitionUse:
+    """A partition, as a partition eviction of a user's own gets it.
+
+    Attributes:
+        rows: how many rows it has, with those that wait for a window batch; none just after it tumbled.
+        inserted_us: arrival time of its newest row, in microseconds since the epoch.
+    """
+
+    rows: int
+    inserted_us: int
+
+
+class UserPolicy(Policy):
+    """A policy of your own: derive a frozen dataclass, and define the methods of its roles.
+
+    `tumble` makes it an eviction policy of tumbling windows, `evict` one of sliding windows, `fire` a trigger of
+    sliding windows, `evict_partitions` a partition eviction. All but the last need a field `attribute`. The methods are
+    called on the workers, for one row after the other of a partition in arrival order, and must depend on their
+    arguments and the fields alone: then results are the same however the stream is split into micro-batches, and after
+    every restart. An instance must be picklable.
+
+    A value is that of the column `attribute`, which holds integers, floats or timestamps; of a timestamp, its
+    microseconds since the epoch. A state is one number, stored with each checkpoint as a double, or None.
+
+    Attributes:
+        attribute: the column whose values `tumble`, `evict` and `fire` receive.
+        tumbles_after: for `tumble`: whether the row that fills the window is its last one (True) or opens the next
+            window (False, the default).
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Sum(UserPolicy):
+    ...     attribute: str
+    ...     limit: float
+    ...     tumbles_after = True
+    ...     def tumble(self, state, value):
+    ...         total = (state or 0.0) + value
+    ...         return total >= self.limit, total
+    >>> Sum("fare", 100.0).declaration()
+    {'policy': 'user', 'class': 'Sum', 'parameters': {'attribute': 'fare', 'limit': 100.0}}
+    """
+
+    spans_partitions: ClassVar = True
+
+    attribute: str
+    tumbles_after: ClassVar[bool] = False
+
+    def tumble(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        """Return whether this row fills the window, and the state after the row.
+
+        Called once for each row. `state` is what the call for the row before returned; None for the first row of a
+        window. Where the row opens the next window it is called again for it, with the state None. A window without
+        rows does not tumble.
+        """
+        raise TypeError(f"{type(self).__name__} does not define tumble(state, value)")
+
+    def evict(self, content: Sequence[float], value: float) -> int:
+        """Return how many of the oldest rows leave before a row with this value is inserted.
+
+        Called once for each row. `content` are the values of the rows in the window, the oldest first.
+        """
+        raise TypeError(f"{type(self).__name__} does not define evict(content, value)")
+
+    def fire(self, state: float | None, value: float) -> tuple[bool, float | None]:
+        """Return whether the window fires with this row, which is inserted by then, and the state after the row.
+
+        Called once for each row. `state` is what the call for the row before returned; None for the first row of a
+        partition.
+        """
+        raise TypeError(f"{type(self).__name__} does not define fire(state, value)")
+
+    def evict_partitions(self, partitions: Sequence[PartitionUse]) -> Sequence[int]:
+        """Return the positions, in `partitions`, of those that are evicted, in the order in which they are.
+
+        Called once for each row, after its insertion and what follows from it. `partitions` are in the order of their
+        newest rows: the last one has the row.
+        """
+        raise TypeError(f"{type(self).__name__} does not define evict_partitions(partitions)")
+
+    def check_role(self, role: Role, what: str) -> None:
+        """Raise `DeclarationError` unless the method of the role is defined, and the column is named that it reads."""
+        method = METHODS[role]
+        attribute: object = getattr(self, "attribute", None)
+        if role is not Role.EVICT_PARTITIONS and (not isinstance(attribute, str) or not attribute):
+            raise DeclarationError(
+                f"{what} is {self!r}; its attribute is {attribute!r} and must be the name of a column"
+            )
+        if getattr(type(self), method) is getattr(UserPolicy, method):
+            raise DeclarationError(f"{what} is {self!r}; to {role.value} it must define {method}()")
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint: the class and its plain fields."""
+        return {"policy": "user", "class": type(self).__qualname__, "parameters": declared_parameters(self)}

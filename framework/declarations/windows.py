@@ -10,8 +10,15 @@ from typing import Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.policies import Count, require_count, require_positive
-from panekeeper.framework.declarations.policy import Policy, Role, column_read_by, require_role
+from panekeeper.framework.declarations.policies import (
+    Count,
+    Policy,
+    Role,
+    column_read_by,
+    require_count,
+    require_positive,
+    require_role,
+)
 
 LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""

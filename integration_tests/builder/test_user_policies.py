@@ -19,7 +19,7 @@ from panekeeper import (
     agg,
     windowed,
 )
-from panekeeper.framework.declarations.policy import Policy, Role
+from panekeeper.framework.declarations.policies import Policy, Role
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -10,15 +10,15 @@ Two promises make a result repeatable to the last bit:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.columns import Ints
-from panekeeper.framework.core.row_ranges import gather_ranges
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""
@@ -103,3 +103,45 @@ class Accumulator(ABC):
     def with_empty_columns(self, state: State) -> State:
         """Return the state; in place of an empty list, columns without cells."""
         return list(state) if state else [pa.array([], kind) for kind in self.state_types()]
+
+
+Fold = Callable[[State, Ints, int, pa.Table, Ints], State]
+
+
+def fold_changed_cells(fold: Fold, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+    """Return what `fold` returns, called with only the cells that are new or get rows."""
+    held = len(state[0])
+    is_changed = np.zeros(n_cells, dtype=np.bool_)
+    is_changed[held:] = True
+    is_changed[cells] = True
+    changed = np.flatnonzero(is_changed)
+    if len(changed) == n_cells:
+        return fold(state, cells, n_cells, rows, seq)
+    local = np.cumsum(is_changed) - 1
+    before = pa.array(changed[changed < held])
+    after = fold([column.take(before) for column in state], local[cells], len(changed), rows, seq)
+    source = np.arange(n_cells, dtype=np.int64)
+    source[changed] = held + np.arange(len(changed))
+    return [pa.concat_arrays([old, new]).take(pa.array(source)) for old, new in zip(state, after, strict=True)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContentAggregate(Accumulator):
+    """An aggregate without partial results: it is computed from the rows (`from_content`)."""
+
+    needs_content: ClassVar[bool] = True
+
+    def state_types(self) -> list[pa.DataType]:  # noqa: D102
+        self._refuse()
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:  # noqa: D102
+        self._refuse()
+
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:  # noqa: D102
+        self._refuse()
+
+    def finish(self, state: State) -> pa.Array:  # noqa: D102
+        self._refuse()
+
+    def _refuse(self) -> NoReturn:
+        raise TypeError(f"{type(self).__name__} of {self.inputs} has no partial results: use from_content")

@@ -1,8 +1,8 @@
 # ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
-"""Aggregates whose result is a value of one row: max, min, arg_max, arg_min, first, last.
+"""Aggregates whose result is a value of one row (max, min, arg_max, arg_min, first, last), or all values (collect).
 
-Each selects a row in its cell, then takes that row's values. Rows are positions in `old state, then new rows`, so a
-smaller position is an earlier arrival.
+Each of the former selects a row in its cell, then takes that row's values. Rows are positions in `old state, then new
+rows`, so a smaller position is an earlier arrival.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from panekeeper.framework.core.aggregates.columns import (
     Bools,
     Ints,
     combine,
+    has_absolute_code,
+    order_codes,
     raw_values,
     take,
     valid_mask,
     validity_or_none,
     with_nulls,
 )
-from panekeeper.framework.core.aggregates.ordering import has_absolute_code, order_codes
-from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.protocol import Accumulator, ContentAggregate, State, fold_changed_cells
 from panekeeper.framework.core.aggregates.ranges import PartialColumns, are_short, extremes_of_ranges, merge_ranges
-from panekeeper.framework.core.aggregates.sparse_fold import fold_changed_cells
 
 _LEAST = np.iinfo(np.int64).min
 
@@ -160,3 +160,17 @@ def _greater(left: PartialColumns, right: PartialColumns) -> PartialColumns:
 def _greater_by_two(left: PartialColumns, right: PartialColumns) -> PartialColumns:
     swap = (right[0] > left[0]) | ((right[0] == left[0]) & (right[1] > left[1]))
     return tuple(np.where(swap, theirs, ours) for ours, theirs in zip(left, right, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Collect(ContentAggregate):
+    """The values that are not null, as a list in arrival order; an empty list if there are none."""
+
+    def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
+        array = combine(rows.column(self.inputs[0]))
+        kept = np.zeros(len(array) + 1, dtype=np.int64)
+        np.cumsum(valid_mask(array), out=kept[1:])
+        inside = kept[offsets]
+        values = array.drop_null().slice(int(inside[0]), int(inside[-1] - inside[0]))
+        ends = pa.array((inside - inside[0]).astype(np.int32))
+        return pa.ListArray.from_arrays(ends, values, type=self.output)

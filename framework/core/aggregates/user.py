@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.columns import Ints, Values, combine
-from panekeeper.framework.core.aggregates.content import ContentAggregate
-from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.protocol import Accumulator, ContentAggregate, State, fold_changed_cells
 from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges
-from panekeeper.framework.core.aggregates.sparse_fold import fold_changed_cells
 from panekeeper.framework.declarations.arrow_types import require_nothing_cut_off
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.user_aggregate import UserAggregate

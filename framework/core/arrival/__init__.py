@@ -5,19 +5,15 @@ wait outside, then the new ones. A window is a range of these positions, and pol
 partitions at once. What happened is a table of events (which partition, what, when, which range), sorted into the
 documented order and given to the output.
 
-batch.py                what is loaded, processed and stored in one batch?
-window.py               what happens in a round, at a tick, at a mark, at a flush?
-round.py                which rows are new in a round, and where are the rows of each partition?
-contents.py             what is kept of a window: rows, or partial results?
-row_buffer.py           which rows are still needed, and how are they stored?
-tumbling_aggregates.py  how are partial results of tumbling windows kept in place of rows?
-partitions.py           what is stored for each partition?
-policies/               what does each eviction policy, trigger and partition eviction do?
-timers.py               which timers are due, and which does nobody see?
-batched.py              what enters and leaves a batched window at each batch instant?
-partition_eviction.py   how are rows split into rounds, so that partitions are evicted in time?
-event_table.py          what happened, and in which order?
-output.py               how do events become result rows, or calls of an operator?
-window_control.py       what can a state handler see of the window, and evict?
-outage_counts.py        what did an outage do to the windows?
+batch.py         what is loaded, processed and stored in one batch, and what can a state handler do?
+window.py        what happens in a round, at a tick, at a mark, at a flush, after an outage?
+round.py         which rows are new in a round, and where are the rows of each partition?
+contents.py      what is kept of a window: rows, or partial results?
+row_buffer.py    which rows are still needed, and how are they stored?
+partitions.py    what is stored for each partition?
+policies/        what does each eviction policy, trigger and partition eviction do?
+timers.py        which timers are due, and which does nobody see?
+batched.py       what enters and leaves a batched window at each batch instant?
+event_table.py   what happened, and in which order?
+output.py        how do events become result rows, or calls of an operator?
 """

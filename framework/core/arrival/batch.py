@@ -2,27 +2,107 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.arrival.contents import AggregateContents, RowContents
+from panekeeper.framework.core.arrival.contents import AggregateContents, RowContents, TumblingAggregates
 from panekeeper.framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.row_buffer import RowBuffer
-from panekeeper.framework.core.arrival.tumbling_aggregates import TumblingAggregates
 from panekeeper.framework.core.arrival.window import ArrivalWindowRunner
-from panekeeper.framework.core.arrival.window_control import ArrivalWindowControl
 from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
-from panekeeper.framework.core.outcome import BatchOutcome
-from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.partition_keys import PartitionKeys, code_of, key_row
 from panekeeper.framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
-from panekeeper.framework.core.steps import ArrivalClock, EvictPartitions, Flush, Mark, PortStep, Rows, Tick
-from panekeeper.framework.declarations.policy import column_read_by
+from panekeeper.framework.core.steps import (
+    ArrivalClock,
+    BatchOutcome,
+    EvictPartitions,
+    Flush,
+    Mark,
+    PortStep,
+    Rows,
+    Tick,
+)
+from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.framework.declarations.policies import column_read_by
 from panekeeper.framework.declarations.windows import Tumbling
-from panekeeper.state.records import SequenceRecord
+from panekeeper.state.errors import LifecycleError
+from panekeeper.state.handler import OpenPartition
+from panekeeper.state.records import NO_WATERMARK, SequenceRecord
 from panekeeper.state.store import KeyGroupStore
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+class ArrivalWindowControl:
+    """Lists the live partitions of one key group, and evicts one."""
+
+    def __init__(
+        self,
+        window: ArrivalWindowRunner,
+        record: SequenceRecord,
+        keys: PartitionKeys,
+        partitions: Partitions,
+        results: ArrivalResults,
+    ) -> None:
+        self._window = window
+        self._record = record
+        self._keys = keys
+        self._partitions = partitions
+        self._results = results
+        self._latest = NO_WATERMARK
+
+    @property
+    def now(self) -> datetime | None:
+        """The time of the last tick or row; None before the first."""
+        now = self._now()
+        return None if now == NO_WATERMARK else to_datetime(now)
+
+    def evict_partition(self, key: Any) -> None:
+        """Evict a partition, if it is live.
+
+        Raises:
+            LifecycleError: the window has no partitions, or its keys have another number of values or other types.
+        """
+        if not self._keys.schema.names:
+            raise LifecycleError(f"partition {key!r} cannot be evicted: the window is not partitioned")
+        self._now()
+        self._window.on_evict_partitions(key_row(self._keys, key, "cannot be evicted"))
+
+    def emit(self, key: Any, columns: dict[str, Any]) -> None:
+        """Add a result row of a partition.
+
+        Raises:
+            LifecycleError: the key has another number of values or other types, or no time has come yet.
+            DeclarationError: a column that the output does not declare.
+        """
+        if self._record.clock == NO_WATERMARK:
+            raise LifecycleError(f"nothing can be emitted for {key!r}: no row and no time has come to this window yet")
+        code = code_of(self._keys, key)
+        self._partitions.grow()
+        at = int(self._partitions.now(np.array([code]), self._record.clock)[0])
+        self._results.add_drained(code, at if self._partitions.live[code] else self._now(), columns)
+
+    def _now(self) -> int:
+        """Return the latest time (us) of the window so far; that of a partition counts though it is evicted now."""
+        self._latest = self._partitions.latest(max(self._record.clock, self._latest))
+        return self._latest
+
+    def partitions(self) -> list[OpenPartition]:
+        """Return the live partitions, in the order in which their keys came up."""
+        live = np.flatnonzero(self._partitions.live)
+        sizes = self._partitions.size[live].tolist()
+        return [
+            OpenPartition(key=key, tuples=size, last_insertion=to_datetime(at))
+            for key, size, at in zip(
+                self._keys.values(live.tolist()), sizes, self._partitions.last_at[live].tolist(), strict=True
+            )
+        ]
 
 
 class ArrivalBatch:

@@ -10,10 +10,9 @@ import pyarrow as pa
 
 from panekeeper.framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
 from panekeeper.framework.core.arrival.row_buffer import RowBuffer
-from panekeeper.framework.core.emit_buffer import Origin, lazy_slice, lazy_take, one_row
 from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
-from panekeeper.framework.core.operator_calls import OperatorCalls
+from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.stable_order import stable_order

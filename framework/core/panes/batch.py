@@ -6,10 +6,13 @@ from dataclasses import asdict
 
 from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
-from panekeeper.framework.core.outcome import BatchOutcome
-from panekeeper.framework.core.panes.aggregate_output import AggregatePaneOutput, PaneResults, RowAggregateSource
 from panekeeper.framework.core.panes.geometry import Geometry
-from panekeeper.framework.core.panes.operator_output import OperatorPaneOutput
+from panekeeper.framework.core.panes.output import (
+    AggregatePaneOutput,
+    OperatorPaneOutput,
+    PaneResults,
+    RowAggregateSource,
+)
 from panekeeper.framework.core.panes.refinements import FiringCounts
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.slice_aggregates import SliceAggregates
@@ -17,7 +20,7 @@ from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, Tim
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.state_handlers import NoPartitionControl
-from panekeeper.framework.core.steps import Flush, PartialRows, PortStep, Rows, Watermark
+from panekeeper.framework.core.steps import BatchOutcome, Flush, PartialRows, PortStep, Rows, Watermark
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore

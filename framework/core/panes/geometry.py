@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panekeeper.framework.core.row_ranges import gather_ranges
-from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.history import ClosedPanes
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import first_seen
-from panekeeper.framework.core.row_ranges import gather_ranges
-from panekeeper.framework.core.stable_order import distinct, stable_order
+from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 
 _FAR = 2**31
 """Slices that span more are numbered by their order; a batch has fewer partitions than that."""

@@ -13,8 +13,7 @@ from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.pane_index import CellIndex
 from panekeeper.framework.core.panes.slot_runs import RowStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.row_ranges import gather_ranges
-from panekeeper.framework.core.stable_order import distinct, stable_order
+from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 from panekeeper.state.codec import that_may_be_null, with_columns
 from panekeeper.state.history import History
 from panekeeper.state.records import IntervalRecord

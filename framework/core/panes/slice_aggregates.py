@@ -12,8 +12,8 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import NO_ROW, combine, take
 from panekeeper.framework.core.aggregates.protocol import State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
-from panekeeper.framework.core.panes.aggregate_output import place_of
 from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.output import place_of
 from panekeeper.framework.core.panes.pane_index import CellIndex, number_cells
 from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.panes.slot_runs import SliceStorage

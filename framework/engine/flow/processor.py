@@ -23,8 +23,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome, with_port_column
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.core.steps import BatchOutcome, with_port_column
 from panekeeper.framework.declarations.errors import utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step

@@ -9,9 +9,8 @@ import pyarrow as pa
 from panekeeper import Count, Event, EventType, Operator, StateContext, StateHandler, Tumbling
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import Rows, Step
+from panekeeper.framework.core.steps import BatchOutcome, Rows, Step
 from panekeeper.framework.declarations.operator import Emit
 from panekeeper.state.store import MemoryStore
 

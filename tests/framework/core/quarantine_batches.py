@@ -8,8 +8,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome
-from panekeeper.framework.core.steps import Rows, Step, Watermark
+from panekeeper.framework.core.steps import BatchOutcome, Rows, Step, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.store import MemoryStore

@@ -13,9 +13,8 @@ import pyarrow as pa
 from panekeeper import Count, Event, EventType, Operator, Sliding, StateContext, StateHandler, Tumbling
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec, PortSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
+from panekeeper.framework.core.steps import BatchOutcome, Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.operator import Emit
 from panekeeper.state.store import MemoryStore
 

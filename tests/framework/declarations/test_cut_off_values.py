@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, TimeInterval, Tumbling, agg
-from panekeeper.framework.core.emit_buffer import EmitBuffer
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.operator_calls import EmitBuffer
 from panekeeper.framework.core.steps import Tick
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.store import MemoryStore

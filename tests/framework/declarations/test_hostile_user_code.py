@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from panekeeper import Count, Emit, Event, EventType, Operator, Sliding, Tumbling, UserPolicy, agg
-from panekeeper.framework.core.emit_buffer import EmitBuffer
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.operator_calls import EmitBuffer
 from panekeeper.framework.declarations.errors import DeclarationError, InputError, PanekeeperError, utf8_errors
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.store import MemoryStore

@@ -20,7 +20,7 @@ from panekeeper import (
     TimeInterval,
     Tumbling,
 )
-from panekeeper.framework.declarations.window_events import possible_events, require_possible_event
+from panekeeper.framework.declarations.operator import possible_events, require_possible_event
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.testing.vector import parse
 from panekeeper.testing import play

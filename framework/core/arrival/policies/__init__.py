@@ -2,17 +2,13 @@
 
 To add a policy: docs/add-a-policy.md.
 
-protocol.py         What a policy is at run time: the roles that it may have
+protocol.py         What a policy is at run time: the roles that it may have; where a window tumbles, which rows leave
 registry.py         Which implementation each declared policy has
 evaluate.py         What follows from the policies of a window in one round
-tumbles.py          Where a tumbling window tumbles, as a table
-row_eviction.py     Eviction from a sliding window that is decided row by row
 count.py            A number of rows
 time.py             Wall-clock time
 delta.py            A difference in an attribute
 punctuation.py      A mark in the stream
-partition_age.py    Partition eviction by the clock
-partition_count.py  Partition eviction by the number of partitions
-tuple_count.py      Partition eviction by the number of rows
+partition_limits.py Partition eviction: by the clock, by the number of partitions, by the number of rows
 user.py             A policy that a user writes
 """

@@ -6,8 +6,7 @@ import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, Phase
 from panekeeper.framework.core.arrival.partitions import Partitions
-from panekeeper.framework.core.arrival.policies.protocol import NewValues, RunningPolicy
-from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from panekeeper.framework.core.arrival.policies.protocol import NewValues, RunningPolicy, Tumbles, make_tumbles
 from panekeeper.framework.core.arrival.round import RoundRows
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.policies import Punctuation

@@ -7,12 +7,14 @@ from typing import Any
 
 from panekeeper.framework.core.arrival.policies.count import CountPolicy
 from panekeeper.framework.core.arrival.policies.delta import DeltaPolicy
-from panekeeper.framework.core.arrival.policies.partition_age import PartitionAgePolicy
-from panekeeper.framework.core.arrival.policies.partition_count import PartitionCountPolicy
+from panekeeper.framework.core.arrival.policies.partition_limits import (
+    PartitionAgePolicy,
+    PartitionCountPolicy,
+    TupleCountPolicy,
+)
 from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
 from panekeeper.framework.core.arrival.policies.punctuation import PunctuationPolicy
 from panekeeper.framework.core.arrival.policies.time import TimePolicy
-from panekeeper.framework.core.arrival.policies.tuple_count import TupleCountPolicy
 from panekeeper.framework.core.arrival.policies.user import UserRunningPolicy
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import (
@@ -20,12 +22,12 @@ from panekeeper.framework.declarations.policies import (
     Delta,
     PartitionAge,
     PartitionCount,
+    Policy,
     Punctuation,
     Time,
     TupleCount,
+    UserPolicy,
 )
-from panekeeper.framework.declarations.policy import Policy
-from panekeeper.framework.declarations.user_policy import UserPolicy
 from panekeeper.framework.declarations.windows import ArrivalWindow, row_policies
 
 RUNNING_POLICIES: dict[type[Policy], Callable[[Any], RunningPolicy]] = {

@@ -6,8 +6,14 @@ import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
 from panekeeper.framework.core.arrival.partitions import Partitions
-from panekeeper.framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
-from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from panekeeper.framework.core.arrival.policies.protocol import (
+    AllRows,
+    NewValues,
+    RoundEviction,
+    RunningPolicy,
+    Tumbles,
+    make_tumbles,
+)
 from panekeeper.framework.core.arrival.round import RoundRows, count_before, count_new_rows, due_timers
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.policies import Time

@@ -10,13 +10,19 @@ import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
 from panekeeper.framework.core.arrival.partitions import Partitions, PolicyError
-from panekeeper.framework.core.arrival.policies.protocol import AllRows, NewValues, RoundEviction, RunningPolicy
-from panekeeper.framework.core.arrival.policies.row_eviction import RowEviction
-from panekeeper.framework.core.arrival.policies.tumbles import Tumbles, make_tumbles
+from panekeeper.framework.core.arrival.policies.protocol import (
+    AllRows,
+    NewValues,
+    RoundEviction,
+    RowEviction,
+    RunningPolicy,
+    Tumbles,
+    make_tumbles,
+)
 from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.events import EventType, Reason
-from panekeeper.framework.declarations.user_policy import PartitionUse, UserPolicy
+from panekeeper.framework.declarations.policies import PartitionUse, UserPolicy
 
 
 class UserRunningPolicy(RunningPolicy):

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from panekeeper import agg
+from panekeeper.framework.core.aggregates.approx_distinct import stable_hashes
 from panekeeper.framework.core.aggregates.binding import bind
-from panekeeper.framework.core.aggregates.hashing import stable_hashes
 from panekeeper.framework.core.aggregates.protocol import Accumulator, State
 from panekeeper.framework.declarations.errors import InputError
 

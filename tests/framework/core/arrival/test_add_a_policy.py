@@ -65,7 +65,7 @@ def test_a_built_in_policy_is_one_file_and_one_line_of_the_registry(tmp_path: Pa
     assert run_pytest(tmp_path, "test_multiple.py", tmp_path) == ""
 
 
-@pytest.mark.parametrize("name", ["protocol.py", "registry.py", "tuple_count.py", "tumbles.py"])
+@pytest.mark.parametrize("name", ["protocol.py", "registry.py", "partition_limits.py"])
 def test_the_files_that_the_guide_speaks_of_are_there(name: str) -> None:
     """A reader who follows it finds them."""
     assert (ROOT / "framework" / "core" / "arrival" / "policies" / name).exists()

@@ -29,7 +29,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec, OnError
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows, Step
 from panekeeper.framework.declarations.errors import InputError
-from panekeeper.framework.declarations.policy import Policy
+from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.declarations.windows import ArrivalWindow
 from panekeeper.state.store import MemoryStore
 

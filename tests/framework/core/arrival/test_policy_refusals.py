@@ -21,7 +21,7 @@ from panekeeper import (
     agg,
 )
 from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES, require_implementations
-from panekeeper.framework.declarations.policy import Policy, Role
+from panekeeper.framework.declarations.policies import Policy, Role
 from panekeeper.framework.declarations.windows import ArrivalWindow
 from panekeeper.state.store import MemoryStore
 from tests.framework.core.quarantine_batches import job, rows, run

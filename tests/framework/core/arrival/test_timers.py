@@ -10,9 +10,8 @@ import pytest
 from panekeeper import Batched, Emit, Event, EventType, Operator, Sliding, Time, Tumbling, agg
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import Rows, Step, Tick
+from panekeeper.framework.core.steps import BatchOutcome, Rows, Step, Tick
 from panekeeper.state.store import MemoryStore
 
 SECOND = 1_000_000

@@ -8,8 +8,7 @@ from typing import Any
 
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome
-from panekeeper.framework.core.steps import Step
+from panekeeper.framework.core.steps import BatchOutcome, Step
 from panekeeper.state.store import MemoryStore
 
 

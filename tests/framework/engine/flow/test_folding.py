@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from panekeeper import TimeInterval, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.outcome import BatchOutcome
 from panekeeper.framework.core.panes.partial_rows import RowFolding
-from panekeeper.framework.core.steps import PartialRows, Watermark
+from panekeeper.framework.core.steps import BatchOutcome, PartialRows, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from panekeeper import TimeInterval, agg
 from panekeeper.framework.core.job_spec import REJECTED_SCHEMA, JobSpec
-from panekeeper.framework.core.outcome import BatchOutcome
+from panekeeper.framework.core.steps import BatchOutcome
 from panekeeper.framework.engine.flow.packing import from_segment, to_segment
 from panekeeper.framework.engine.flow.processor import _SEGMENT_BYTES, _output
 from panekeeper.framework.engine.sink.batch_output import add_up
