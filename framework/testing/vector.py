@@ -12,12 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from panekeeper.framework.declarations.policy import Policy
-
 from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES
 from panekeeper.framework.declarations.durations import seconds_to_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.policies import Count
+from panekeeper.framework.declarations.policies import Count, Policy
 from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
 
 

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from panekeeper.framework.declarations.policy import Policy
-from panekeeper.framework.declarations.suggestions import did_you_mean
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import (
@@ -29,7 +27,8 @@ from pyspark.sql.types import (
 
 from panekeeper.framework.core.job_spec import OnError
 from panekeeper.framework.core.stored_names import is_stored_name
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, column
