@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
     from panekeeper.framework.engine.job.job import Job
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
-    from panekeeper.framework.engine.monitor.endpoint import MetricsEndpoint, serve_metrics
-    from panekeeper.framework.engine.monitor.instruments import publish_metrics
+    from panekeeper.framework.engine.metrics import MetricsEndpoint, publish_metrics, serve_metrics
     from panekeeper.framework.engine.session.session import session
     from panekeeper.framework.engine.user_sinks.kafka_sink import KafkaSink
     from panekeeper.framework.engine.user_sinks.protocol import Sink
@@ -204,8 +203,7 @@ _WHERE = {
     "panekeeper.framework.declarations.windows": "Batched Sliding TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
-    "panekeeper.framework.engine.monitor.endpoint": "MetricsEndpoint serve_metrics",
-    "panekeeper.framework.engine.monitor.instruments": "publish_metrics",
+    "panekeeper.framework.engine.metrics": "MetricsEndpoint publish_metrics serve_metrics",
     "panekeeper.framework.engine.session.session": "session",
     "panekeeper.framework.engine.user_sinks.kafka_sink": "KafkaSink",
     "panekeeper.framework.engine.user_sinks.protocol": "Sink",

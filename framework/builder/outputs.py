@@ -175,7 +175,7 @@ class DeltaJob:
         Raises:
             DeclarationError: it cannot be called, or the job has a sink already.
         """
-        from panekeeper.framework.engine.user_sinks.foreach_batch import ForeachBatch
+        from panekeeper.framework.engine.user_sinks.protocol import ForeachBatch
 
         if not callable(function):
             raise DeclarationError(f"foreach_batch() takes a function of a DataFrame and a number, not {function!r}")

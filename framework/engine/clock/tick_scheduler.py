@@ -146,7 +146,8 @@ class TickScheduler:
             return self._note_failure(error, due)
         with self._changed:
             if self._failure is not None:
-                _log.warning("the control stream can be written again; no tick was for %s s", self._failed_seconds())
+                seconds = max(0, self._now() - self._failure.since_us) // 1_000_000
+                _log.warning("the control stream can be written again; no tick was for %s s", seconds)
             self._well_until, self._failure, self._retry_seconds = None, None, _FIRST_RETRY_SECONDS
             self._unread = number if self._due is None else None
             return self._until(self._due, self._now())
@@ -166,9 +167,6 @@ class TickScheduler:
             "no tick could be written to %s in %s: %s; next try in %g s", CONTROL_FOLDER, self._files.root, text, wait
         )
         return wait
-
-    def _failed_seconds(self) -> int:
-        return 0 if self._failure is None else max(0, self._now() - self._failure.since_us) // 1_000_000
 
     def _run(self) -> None:
         while not self._closed:

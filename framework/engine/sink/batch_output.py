@@ -20,7 +20,7 @@ from panekeeper.framework.engine.flow.packing import from_segment
 from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 RESULTS = "results"
 """Tag of the rows that the log gets, and a sink of the user's own."""
@@ -86,12 +86,7 @@ class BatchOutput:
 def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
     """Run the stateful plan by collecting its packed output: sizes always, bodies where they are for the driver."""
     body = F.when(F.col("to_driver"), F.col("body")).alias("body")
-    return add_up(number, packed.select("tag", "n", hash_of_packed().alias("hash"), body).collect())
-
-
-def hash_of_packed() -> Column:
-    """Return the hash of one packed row."""
-    return F.xxhash64("n", "body")
+    return add_up(number, packed.select("tag", "n", F.xxhash64("n", "body").alias("hash"), body).collect())
 
 
 def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
@@ -139,13 +134,7 @@ _OF_GLOBS = re.compile(r"[\[\]{}*?\\]")
 
 
 def write_large_rows(packed: DataFrame, tags: Collection[str], folder: str) -> None:
-    """Write the packed rows of some tags to a new folder, which is flushed as the record of the batch is.
-
-    Args:
-        packed: the output of the plan (`processor.OUTPUT_SCHEMA`).
-        tags: whose rows are large.
-        folder: its full name.
-    """
+    """Write the packed rows of some tags to a new folder, which is flushed as the record of the batch is."""
     place = F.monotonically_increasing_id().alias("place")  # those of a key group are in the order of its firings
     rows = packed.where(F.col("tag").isin(*tags)).select("tag", "n", "body", place)
     rows.write.option("compression", "snappy").parquet(folder)
@@ -158,22 +147,12 @@ def write_large_rows(packed: DataFrame, tags: Collection[str], folder: str) -> N
 
 
 def read_large_rows(spark: SparkSession, folder: str) -> DataFrame:
-    """Return the packed rows that `write_large_rows` has written, in their order.
-
-    Args:
-        spark: the session that reaches the folder.
-        folder: its full name.
-    """
+    """Return the packed rows that `write_large_rows` has written, in their order."""
     return read_whole(spark.read.schema(_SCHEMA), folder).orderBy("place").drop("place")
 
 
 def read_whole(reader: DataFrameReader, folder: str) -> DataFrame:
-    """Return what the files of a folder hold, or fail, also where the session passes over files that cannot be read.
-
-    Args:
-        reader: of the session that reaches the folder.
-        folder: its full name.
-    """
+    """Return what the files of a folder hold, or fail, also where the session passes over files that cannot be read."""
     path = _OF_GLOBS.sub(r"\\\g<0>", folder)  # else Spark looks for folders that fit a name with such a character
     return reader.options(ignoreCorruptFiles="false", ignoreMissingFiles="false").parquet(path)
 
@@ -181,6 +160,6 @@ def read_whole(reader: DataFrameReader, folder: str) -> DataFrame:
 def rows_and_hashes(packed: DataFrame) -> dict[str, tuple[int, int]]:
     """Return of packed rows, by tag, how many rows they hold and what their hash is, as `BatchOutput` has it."""
     by_tag = packed.groupBy("tag").agg(
-        F.sum("n").alias("rows"), F.sum(hash_of_packed().cast("decimal(20,0)")).alias("hash")
+        F.sum("n").alias("rows"), F.sum(F.xxhash64("n", "body").cast("decimal(20,0)")).alias("hash")
     )
     return {row.tag: (row.rows, int(row.hash) % _HASHES) for row in by_tag.collect()}

@@ -1,7 +1,9 @@
-"""What a sink beside the Delta tables of a job must do."""
+"""What a sink beside the Delta tables of a job must do, and one that calls a function."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -43,3 +45,21 @@ class Sink(Protocol):
             Exception: any; it fails the job, and the batch is committed again at the next start.
         """
         ...
+
+
+@dataclass(frozen=True)
+class ForeachBatch:
+    """A sink that calls a function with the results and the number of each batch.
+
+    Attributes:
+        function: called in a thread of the driver; if it raises, the job fails and the batch is run again.
+    """
+
+    function: Callable[[DataFrame, int], object]
+
+    def prepare(self, spark: SparkSession, schema: StructType) -> None:
+        """Nothing is to be prepared for a function."""
+
+    def commit(self, results: DataFrame, *, writer: str, batch: int) -> None:
+        """Call the function. A batch that is run again comes with the same number."""
+        self.function(results, batch)

@@ -13,7 +13,7 @@ from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded
 from panekeeper import JobFailed, JobFinished, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow import processor
-from panekeeper.framework.engine.user_sinks.foreach_batch import ForeachBatch
+from panekeeper.framework.engine.user_sinks.protocol import ForeachBatch
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.errors import CorruptState
 

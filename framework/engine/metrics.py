@@ -1,4 +1,6 @@
-"""The OpenTelemetry metrics of a job. docs/operations.md lists them.
+"""The OpenTelemetry metrics of a job, and an HTTP endpoint from which Prometheus reads them.
+
+docs/operations.md lists them. Optional: the extras `metrics` and `prometheus`.
 
 There is one source for all of them, and nothing is counted twice: what batches did comes from the reports that
 `on_batch` gets, and how things are now from the report that the job writes to its checkpoint, read when a reader
@@ -8,6 +10,7 @@ collects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from panekeeper.framework.declarations.errors import SetupError
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.job.status import BatchReport
     from panekeeper.state.checkpoint.job_record import LastSavepoint
 
+PORT = 9464
+"""The port that OpenTelemetry uses for Prometheus."""
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
 _FRESH_SECONDS = 1.0  # the gauges of one collection are of one look at the job
 _log = logger("metrics")
@@ -62,7 +67,10 @@ def publish_metrics(job: MeasuredJob, provider: MeterProvider | None = None) -> 
         raise SetupError("metrics need OpenTelemetry: pip install 'panekeeper[metrics]'") from None
     meter = (provider or metrics.get_meter_provider()).get_meter("panekeeper")
     _count_batches(meter, job)
-    _observe(meter, _Look(job))
+    look = _Look(job)
+    for gauge, (unit, description) in _GAUGES.items():
+        callback = look.callback(gauge)
+        meter.create_observable_gauge(gauge, callbacks=[callback], unit=unit, description=description)
 
 
 def _count_batches(meter: Meter, job: MeasuredJob) -> None:
@@ -106,11 +114,17 @@ class _Look:
         self._at = -_FRESH_SECONDS
         self._values: Mapping[str, float | None] = {}
 
-    def values(self) -> Mapping[str, float | None]:
-        """Return the value of each gauge; None: not known."""
-        if self._clock() - self._at >= _FRESH_SECONDS:
-            self._at, self._values = self._clock(), self._read()
-        return self._values
+    def callback(self, gauge: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
+        """Return what observes a gauge; it observes nothing while the value is not known."""
+        from opentelemetry.metrics import Observation
+
+        def observe(_: CallbackOptions) -> Iterator[Observation]:
+            if self._clock() - self._at >= _FRESH_SECONDS:
+                self._at, self._values = self._clock(), self._read()
+            if (value := self._values.get(gauge)) is not None:
+                yield Observation(value, self.name)
+
+        return observe
 
     def _read(self) -> Mapping[str, float | None]:
         try:
@@ -144,22 +158,62 @@ _GAUGES = {
 }
 
 
-def _observe(meter: Meter, look: _Look) -> None:
-    for gauge, (unit, description) in _GAUGES.items():
-        callback = _callback(look, gauge)
-        meter.create_observable_gauge(gauge, callbacks=[callback], unit=unit, description=description)
-
-
-def _callback(look: _Look, gauge: str) -> Callable[[CallbackOptions], Iterator[Observation]]:
-    from opentelemetry.metrics import Observation
-
-    def observe(_: CallbackOptions) -> Iterator[Observation]:
-        value = look.values().get(gauge)
-        if value is not None:
-            yield Observation(value, look.name)
-
-    return observe
-
-
 def _age(now: int, us: int | None) -> float | None:
     return None if us is None else (now - us) / 1e6
+
+
+@dataclass(frozen=True)
+class MetricsEndpoint:
+    """A running endpoint. Made by `serve_metrics`.
+
+    Attributes:
+        url: where the metrics are.
+    """
+
+    url: str
+    _close: Callable[[], None]
+
+    def close(self) -> None:
+        """End it. The process may end without this."""
+        self._close()
+
+
+def serve_metrics(*jobs: MeasuredJob, port: int = PORT, host: str = "127.0.0.1") -> MetricsEndpoint:
+    """Serve the metrics of jobs of this process to Prometheus. Needs the extra `panekeeper[prometheus]`.
+
+    Args:
+        jobs: the running jobs; best right after their start (`publish_metrics`).
+        port: of the endpoint; 0 for one that is free.
+        host: the address to listen at; `"0.0.0.0"` lets other hosts read, without a password.
+
+    Returns:
+        The endpoint.
+
+    Raises:
+        SetupError: a library is not installed, or the port is taken.
+    """
+    try:
+        from opentelemetry.exporter.prometheus import PrometheusMetricReader
+        from opentelemetry.sdk.metrics import MeterProvider
+        from prometheus_client import CollectorRegistry, start_http_server
+    except ImportError:
+        raise SetupError("the endpoint needs libraries: pip install 'panekeeper[prometheus]'") from None
+    registry = CollectorRegistry()
+    reader = PrometheusMetricReader(disable_target_info=True, scope_info_enabled=False, registry=registry)
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    for job in jobs:
+        publish_metrics(job, provider)
+    try:
+        server, thread = start_http_server(port, host, registry)
+    except OSError as error:
+        raise SetupError(
+            f"the metrics cannot be served at {host}:{port}: {error.strerror}; give another port=, or 0 for any"
+        ) from error
+
+    def close() -> None:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        provider.shutdown()
+
+    return MetricsEndpoint(f"http://{host}:{server.server_port}/metrics", close)

@@ -18,11 +18,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
 from panekeeper.framework.engine.job.status import JobState, RunTotals
-from panekeeper.framework.engine.monitor.endpoint import serve_metrics
-from panekeeper.framework.engine.monitor.instruments import publish_metrics
+from panekeeper.framework.engine.metrics import publish_metrics, serve_metrics
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.job_record import LastSavepoint
-from tests.framework.engine.monitor.running_job import RunningJob
+from tests.framework.engine.running_job import RunningJob
 from tests.project.sources import ROOT
 
 MONITORING = ROOT / "docs" / "monitoring"
