@@ -1,9 +1,9 @@
 """Whether a job with a changed declaration can continue from the stored state: the only place that decides.
 
-A start is refused by these rules (`framework/engine/job/startup_checks.py`), and `panekeeper plan` reports them before
-anything is started (`recovery/upgrade/check.py`). What has no rule here needs a flush; a change that has one may be
-undone by the same rules (docs/semantics.md section 13). Pure: two recorded declarations in, flattened to dotted names,
-one change for each part of them out.
+A start is refused by these rules (`framework/engine/job/checkpoint_checks.py`), and `panekeeper plan` reports them
+before anything is started (`recovery/upgrade/check.py`). What has no rule here needs a flush; a change that has one
+may be undone by the same rules (docs/semantics.md section 13). Pure: two recorded declarations in, flattened to
+dotted names, one change for each part of them out.
 """
 
 from __future__ import annotations

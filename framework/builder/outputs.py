@@ -102,8 +102,7 @@ class Computation:
             SetupError: as `DeltaJob.start`.
             StateError: as `DeltaJob.start`.
         """
-        from panekeeper.framework.engine.job.startup_checks import open_with_history
-        from panekeeper.framework.engine.job.upgrade import record_upgrade
+        from panekeeper.framework.engine.job.checkpoint_checks import open_checkpoint, record_upgrade
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
         from panekeeper.framework.engine.session.settings import require_state_settings
 
@@ -115,7 +114,7 @@ class Computation:
             )
         require_state_settings(files)
         follow(files.without_java())
-        record, pipeline = open_with_history(files, self._pipeline, own_query=True)
+        record, pipeline = open_checkpoint(files, self._pipeline, own_query=True)
         record_upgrade(files, record)
         write_control_file(files, "resume")
         packed = pipeline.packed(files, record.group_ids)

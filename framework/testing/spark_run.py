@@ -29,10 +29,10 @@ from panekeeper.framework.core.steps import EvictPartitions, Mark, Rows, Step, T
 from panekeeper.framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
+from panekeeper.framework.engine.job.checkpoint_checks import open_checkpoint
 from panekeeper.framework.engine.job.job import Job
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to
-from panekeeper.framework.engine.job.startup_checks import open_checkpoint
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.session.settings import query_settings
@@ -173,7 +173,7 @@ class SparkRun:
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         root = CheckpointFiles(self.spark, str(self.checkpoint))
         with lease_of_current_epoch(root, self.name) as (files, lease):
-            record = open_checkpoint(files, name=self.name, declaration=pipeline.declaration(), key_groups=1)
+            record, pipeline = open_checkpoint(files, pipeline)
             point_to(files, record)
             journal = BatchJournal(files=files, record=record, writer=self.sink, lease=lease, declared={})
             journal.complete()

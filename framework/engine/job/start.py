@@ -6,8 +6,8 @@
     4  Do what is left of what began the epoch: tables go where the checkpoint is (`roll_forward.py`).
        A checkpoint that was renamed, moved, or is reached by a link gets its present name in Spark's own files.
     5  Complete the last batch, if it was recorded and not completed (`batch_journal.py`).
-    6  Check that declaration, sources and tables fit the checkpoint (`startup_checks.py`, `table_checks.py`), and take
-       the tables.
+    6  Check that declaration, sources and tables fit the checkpoint (`checkpoint_checks.py`, `table_checks.py`), and
+       take the tables.
     7  Begin the query.
 
 If a step fails, the lease is put back as it was. What was done may be done again by the next start.
@@ -23,17 +23,21 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
+from panekeeper.framework.engine.job.checkpoint_checks import (
+    check_session,
+    open_checkpoint,
+    require_not_foreign,
+    require_separate_folders,
+    with_history,
+)
 from panekeeper.framework.engine.job.job import Job
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
-from panekeeper.framework.engine.job.startup_checks import (
-    check_session,
-    open_with_history,
-    require_not_foreign,
-    require_separate_folders,
+from panekeeper.framework.engine.job.table_checks import (
+    require_fitting_tables,
+    take_tables,
+    without_columns_of_no_table,
 )
-from panekeeper.framework.engine.job.table_checks import require_fitting_tables
-from panekeeper.framework.engine.job.upgrade import take_tables, with_columns_found
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
@@ -158,7 +162,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     def complete(record: JobRecord) -> object:
         return journal(record=record, declared=asdict(start.tables)).complete()
 
-    record, pipeline = open_with_history(files, start.pipeline, accepted=start.accepted, complete=complete)  # 5
+    record, pipeline = open_checkpoint(files, start.pipeline, accepted=start.accepted, complete=complete)  # 5
     point_to(files, record)
     new, made = is_new(files), read_tables(files)
     written = {} if new else made
@@ -178,7 +182,8 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         layout=start.layout,
         opened=writer.tables,
     )
-    record, pipeline = with_columns_found(record, pipeline, found)
+    record = without_columns_of_no_table(record, found)
+    pipeline = with_history(pipeline, record)
     fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
     take_tables(files, record, tables, pipeline.spec, writer)
     batches = journal(record=record, declared=paths, tables=fitting)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,12 @@ import pytest
 from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
-from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch, require_same_roles
+from panekeeper.framework.engine.job.table_checks import (
+    require_all_batches,
+    require_no_discarded_rows,
+    require_no_later_batch,
+    require_same_roles,
+)
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
@@ -26,17 +31,15 @@ class Tables:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.paths: dict[str, str | None] = {role: make(folder / role, LOG) for role in ("log", "view")}
-        self.paths["quarantine"] = None
+        self.paths = {role: make(folder / role, LOG) for role in ("log", "view")}
         self.record = RECORD
         self.recorded: dict[str, dict[str, Any]] = {}
 
     def start(self) -> None:
         """Check the tables as a start does, and take note of them."""
-        ids = {role: str(DeltaTable(path).metadata().id) for role, path in self.paths.items() if path is not None}
-        written = [path for path in self.paths.values() if path is not None]
+        ids = {role: str(DeltaTable(path).metadata().id) for role, path in self.paths.items()}
         self.recorded = require_all_batches(
-            self.recorded, self.record, self.paths, ids, last_transaction, written=written
+            self.recorded, self.record, self.paths, ids, last_transaction, written=self.paths.values()
         )
 
     def begin_epoch(self) -> None:
@@ -176,30 +179,134 @@ def _check_checkpoint(path: Path, *, begun: int | None, log: int, view: int) -> 
     for name, last in (("offsets", begun), ("commits", 6)):
         if last is not None:
             folder.write_json(f"{name}/{last}", {})
-    tables: dict[str, str | None] = {"log": "/log", "view": "/view", "quarantine": None}
+    tables = {"log": "/log", "view": "/view"}
     begun = last_batches(folder)[0]
     require_no_later_batch(
         folder.root, RECORD, tables, lambda table, app: versions[table] if app.endswith("ab#0") else -1, begun=begun
     )
 
 
-def test_a_log_and_a_view_that_were_exchanged_are_refused(tmp_path: Path) -> None:
-    """The log would be merged into. The last start has named them, or the tables have batches of the other one."""
-    tables = Tables(tmp_path)
-    log, view = tables.paths["log"], tables.paths["view"]
-    assert log is not None
-    assert view is not None
-    require_same_roles(RECORD, tables.paths, {"log": log, "view": view}, last_transaction)
-    exchanged = {"log": view, "view": log, "quarantine": None}
+def test_a_log_and_a_view_that_were_exchanged_are_refused() -> None:
+    """The log would be merged into. The last start has named them."""
+    require_same_roles(RECORD, {"log": "/log", "view": "/view"}, {"log": "/log", "view": "/view"})
     with pytest.raises(SinkError, match=r"view is declared as the log of job 'readings', which has written its view"):
-        require_same_roles(RECORD, exchanged, {"log": log, "view": view}, last_transaction)
-    require_same_roles(RECORD, exchanged, {}, last_transaction)
-    tables.start()
-    tables.commit(0, "log")
-    with pytest.raises(SinkError, match=r"log is declared as the view of job 'readings', which has written its log"):
-        require_same_roles(RECORD, {"view": log}, {}, last_transaction)
-    later = replace(RECORD, epoch=2)
-    with pytest.raises(SinkError, match=r"log is declared as the view of job 'readings', which has written its log"):
-        require_same_roles(later, {"view": log}, {}, last_transaction)
+        require_same_roles(RECORD, {"log": "/view", "view": "/log"}, {"log": "/log", "view": "/view"})
     with pytest.raises(SinkError, match=r"log is declared as the quarantine of job 'readings'"):
-        require_same_roles(RECORD, {"quarantine": log}, {"log": f"{tmp_path}/view/../log"}, last_transaction)
+        require_same_roles(RECORD, {"quarantine": "/log"}, {"log": "/view/../log"})
+
+
+@pytest.mark.parametrize("name", ["file:{path}", "{path}/../{role}", "{path}-copy"])
+def test_an_older_copy_is_refused_by_whatever_name(tables: Tables, name: str) -> None:
+    """Another spelling of its folder, and a copy in another one, which has the id of the table."""
+    put_back = tables.copy("log")
+    tables.commit(5, "log", "view")
+    tables.start()
+    path = tables.paths["log"]
+    tables.paths["log"] = name.format(path=path, role="log")
+    if not name.endswith("-copy"):
+        tables.start()
+        put_back()
+    with pytest.raises(SinkError, match=r"the log .* is an older copy"):
+        tables.start()
+
+
+def test_a_whole_copy_takes_the_place_of_a_table(tables: Tables) -> None:
+    """It is moved to another disk. Another table begins empty."""
+    tables.copy("log")
+    tables.paths["log"] = f"{tables.paths['log']}-copy"
+    tables.start()
+    tables.paths["log"] = make(tables.folder / "new", LOG)
+    tables.start()
+
+
+def test_a_table_that_was_left_out_is_no_older_copy_when_it_is_declared_again(tables: Tables) -> None:
+    """It has what it had then. Which tables the job has is not taken from it."""
+    view, put_back = tables.paths["view"], tables.copy("view")
+    tables.commit(5, "log", "view")
+    del tables.paths["view"]
+    for _ in range(2):
+        tables.start()
+        tables.commit(6, "log")
+    tables.paths["view"] = view
+    tables.start()
+    put_back()
+    with pytest.raises(SinkError, match=r"the view .* is an older copy: batch 3 is the newest .* and batch 5"):
+        tables.start()
+
+
+def require_not_discarded(tables: Tables, *, written: Collection[str], epoch: int = 1, **fields: Any) -> None:
+    """Check the tables as a start does in a later epoch, with a checkpoint that names some of them."""
+
+    def has_rows(path: str) -> bool:
+        return bool(DeltaTable(path).to_pyarrow_table().num_rows)
+
+    record = replace(RECORD, epoch=epoch, **fields)
+    require_no_discarded_rows(record, tables.paths, written, last_transaction, has_rows)
+
+
+def test_a_table_that_did_not_go_back_with_a_restore_is_refused(tables: Tables) -> None:
+    """The job had other tables when its savepoint was made: batches that are run again would be there twice."""
+    both = [str(path) for path in tables.paths.values()]
+    require_not_discarded(tables, written=both)
+    for epoch in (1, 2):
+        with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
+            require_not_discarded(tables, written=both[:1], epoch=epoch)
+    DeltaTable(both[1]).delete()
+    require_not_discarded(tables, written=both[:1])
+
+
+def test_a_table_that_another_checkpoint_of_the_job_had_is_refused(tables: Tables) -> None:
+    """A restore to another folder, or in place of one that was lost, has taken its place, and has an id of its own."""
+    log, restored = [str(tables.paths["log"])], "ba9876543210"
+    require_not_discarded(tables, written=log, id=restored)
+    require_not_discarded(tables, written=log, id=restored, former={"a" * 12: 3})
+    for last in (0, 3):
+        with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
+            require_not_discarded(tables, written=log, id=restored, former={"a" * 12: 3, RECORD.id: last})
+
+
+@pytest.mark.parametrize("role", ["log", "view"])
+def test_before_the_first_batch_only_the_view_must_be_empty(tables: Tables, role: str) -> None:
+    """A reset empties the view that the job had last; one that it had before would keep rows that count as newer."""
+
+    def start() -> None:
+        paths = {role: tables.paths[role]}
+        require_no_discarded_rows(
+            replace(RECORD, epoch=1),
+            paths,
+            [str(paths[role])],
+            last_transaction,
+            lambda path: bool(DeltaTable(path).to_pyarrow_table().num_rows),
+            is_new=True,
+        )
+
+    if role == "log":
+        start()
+        return
+    with pytest.raises(SinkError, match=r"the view \S+/view has rows .* when it was reset: .* remove them by a DELETE"):
+        start()
+    DeltaTable(str(tables.paths[role])).delete()
+    start()
+
+
+@pytest.mark.parametrize("joined", [None, 1], ids=["by a restore to a later savepoint", "by a start after that"])
+def test_a_table_that_went_back_once_has_not_gone_back_with_every_restore(tables: Tables, joined: int | None) -> None:
+    """It was fenced by a restore, a rescaling or a reset in between; the last restore is to one from before it."""
+    log, view = (str(tables.paths[role]) for role in ("log", "view"))
+    LibraryTable(view).note({RECORD.transaction("view"): FENCED})
+    if joined is not None:
+        LibraryTable(view).note({RECORD.joined("view"): joined})
+        require_not_discarded(tables, written=[log], epoch=1)
+    with pytest.raises(SinkError, match=r"the view \S+/view has rows of job 'readings' from before a restore"):
+        require_not_discarded(tables, written=[log], epoch=2)
+
+
+def test_a_table_that_has_joined_since_the_restore_is_not_refused(tables: Tables) -> None:
+    """A start lets it refuse the epochs before, also where nothing was ever written to it in them."""
+    tables.make_again("view")
+    view = str(tables.paths["view"])
+    LibraryTable(view).note({RECORD.transaction("view"): FENCED, replace(RECORD, epoch=1).joined("view"): 1})
+    LibraryTable(view).append(log_rows("a"), replace(RECORD, epoch=1).transaction("view"), 5)
+    require_not_discarded(tables, written=[str(tables.paths["log"])])
+    with pytest.raises(SinkError, match="Choose another folder"):
+        require_not_discarded(tables, written=[str(tables.paths["log"])], epoch=2)

@@ -1,4 +1,4 @@
-"""When a start may go on with a changed declaration, and what it records: decided from the files of the checkpoint."""
+"""What a start checks, decided from the files of the checkpoint: folders, files of a batch, changed declarations."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from panekeeper import CheckpointInUse, TimeInterval, agg
-from panekeeper.framework.engine.job.upgrade import (
+from panekeeper import CheckpointInUse, SinkError, TimeInterval, agg
+from panekeeper.framework.engine.job.checkpoint_checks import (
+    files_of_batch,
     first_record,
     record_upgrade,
+    require_separate_folders,
     upgraded_record,
-    without_columns_of_no_table,
     write_first_record,
 )
+from panekeeper.framework.engine.job.table_checks import without_columns_of_no_table
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
 from panekeeper.state.codec import STATE_VERSION
@@ -230,3 +232,67 @@ def columns(*names: str) -> dict[str, str]:
     """The metadata of a table with these columns."""
     fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
     return {"schemaString": json.dumps({"type": "struct", "fields": fields})}
+
+
+def test_folders_beside_each_other_are_taken() -> None:
+    """A common beginning of two names is not a common folder; a table that is not wanted has no folder."""
+    require_separate_folders("/out/job", {"log": "/out/job_log", "view": None, "metrics": "/out/job-metrics"})
+    require_separate_folders("s3a://bucket/job", {"log": "s3a://bucket/job_log", "view": "s3a://other/job"})
+
+
+@pytest.mark.parametrize(
+    ("checkpoint", "log", "view", "problem"),
+    [
+        ("/out/job", "/out/job/log", None, r"the log table \(/out/job/log\) lies in the folder of the checkpoint"),
+        ("/out/log/checkpoint", "/out/log", None, "the checkpoint .* lies in the folder of the log table"),
+        ("/out/job", "/out/log", "/out/log", "the view table .* lies in the folder of the log table"),
+        ("/out/job", "/out/log", "/out/log/view", "the view table .* lies in the folder of the log table"),
+        ("file:/out/job", "/out/job/log", None, "the log table .* lies in the folder of the checkpoint"),
+        ("/out/job", "/out/x/../job/log", None, "the log table .* lies in the folder of the checkpoint"),
+        ("s3a://b/job/", "s3://b/job/log", None, "the log table .* lies in the folder of the checkpoint"),
+        ("s3a://b/job", "s3a://b/x/../job//log", None, "the log table .* lies in the folder of the checkpoint"),
+        ("file:///out/log/x", "/out/log", None, "the checkpoint .* lies in the folder of the log table"),
+        ("hdfs://h/out/job", "hdfs://h/out/./job/log", None, "the log table .* lies in the folder of the checkpoint"),
+    ],
+)
+def test_a_folder_in_another_one_is_refused(checkpoint: str, log: str, view: str | None, problem: str) -> None:
+    """A restore replaces the checkpoint's folder, and VACUUM removes unknown files from a table's folder."""
+    with pytest.raises(SinkError, match=problem):
+        require_separate_folders(checkpoint, {"log": log, "view": view})
+
+
+def test_a_link_into_another_folder_is_refused(tmp_path: Path) -> None:
+    """What counts is where the folder really is."""
+    (tmp_path / "job").mkdir()
+    (tmp_path / "elsewhere").symlink_to(tmp_path / "job")
+    with pytest.raises(SinkError, match="lies in the folder of the checkpoint"):
+        require_separate_folders(str(tmp_path / "job"), {"log": str(tmp_path / "elsewhere" / "log")})
+
+
+def _log(*entries: int) -> str:
+    lines = [json.dumps({"path": f"file:///in/{entry}.json", "timestamp": 1, "batchId": entry}) for entry in entries]
+    return "\n".join(["v1", *lines])
+
+
+def test_a_batch_reads_what_is_logged_for_it_and_not_for_the_one_before(tmp_path: Path) -> None:
+    """Of each source of files but the control stream, the last one; also where a compact entry has them."""
+    topic = 'v1\n{"logOffset":1}'
+    files = {
+        "offsets/3": 'v1\n{"conf":{}}\n{"logOffset":8}\n{"t":{"0":5}}\n-\n{"logOffset":3}',
+        "offsets/4": 'v1\n{"conf":{}}\n{"logOffset":10}\n{"t":{"0":9}}\n{"logOffset":0}\n{"logOffset":4}',
+        "sources/0/8": _log(8),
+        "sources/0/9.compact": _log(*range(10)),
+        "sources/0/10": _log(10),
+        "sources/0/11": _log(11),
+        "sources/1/0": topic,
+        "sources/2/0": _log(0),
+        "sources/3/4": _log(4),
+    }
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    folder = LocalFolder(tmp_path)
+    assert list(files_of_batch(folder, 4)) == [
+        (s, f"file:///in/{entry}.json") for s, entry in ((0, 9), (0, 10), (2, 0))
+    ]
+    assert list(files_of_batch(folder, 3)) == []  # the offsets of the one before are gone
