@@ -266,7 +266,7 @@ def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec:
     writer.prepare_user_sink(spark, spec.results_schema)
 
 
-def withoutcolumns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]) -> JobRecord:
+def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]) -> JobRecord:
     """Return the record without the columns of removed aggregates that neither the log nor the view has.
 
     A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
