@@ -10,8 +10,8 @@ import pytest
 
 from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
 from panekeeper.recovery.savepoint.catalog import show, verify
-from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, SOURCES_FOLDER

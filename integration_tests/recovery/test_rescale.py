@@ -16,7 +16,7 @@ from panekeeper import JobFailed, TimeInterval, agg, windowed
 from panekeeper.recovery.cli.upgrade import RESCALE
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder
-from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.recovery.upgrade.rescale import PARTITIONS, rescale
 

@@ -105,7 +105,7 @@ def _format_clone(fields: dict[str, Any]) -> str:
 
 
 def _restore_schema() -> Schema:
-    from panekeeper.recovery.restore.preview import RestorePreview
+    from panekeeper.recovery.restore.checks import RestorePreview
 
     return object_schema(RestorePreview, dry_run=bool, deleted=deleted_schema())
 

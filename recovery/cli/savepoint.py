@@ -43,8 +43,7 @@ def _savepoint_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _savepoint(options: argparse.Namespace) -> dict[str, Any]:
-    from panekeeper.recovery.savepoint.create import savepoint
-    from panekeeper.recovery.savepoint.retention import short_retention
+    from panekeeper.recovery.savepoint.create import savepoint, short_retention
 
     s3 = s3_options(options)
     made = savepoint(

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
 from panekeeper.recovery.jobs.status import JobStatus, Limits, damaged_status, status
-from panekeeper.recovery.storage.delta_log import LOG
-from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.delta_tables import LOG
+from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.recovery.storage.locations import Location, files_at
-from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.epochs import EPOCHS_FOLDER, POINTER_FILE, epoch_numbers

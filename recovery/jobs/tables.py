@@ -13,7 +13,7 @@ from typing import Any
 from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch
 from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.storage.delta_log import (
+from panekeeper.recovery.storage.delta_tables import (
     batch_of_commit,
     is_restore,
     newest_first,
@@ -109,33 +109,6 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
     known, ids = {role: tables[role] for role in metadata}, {role: str(one["id"]) for role, one in metadata.items()}
     had = {} if batch is None else batch.tables
     require_all_batches(had, record, known, ids, last_transaction, written=known.values())
-
-
-def require_of_this_epoch(
-    folder: Files, record: JobRecord, batch: int, tables: Mapping[str, Files], versions: Mapping[str, int]
-) -> None:
-    """Refuse versions of before the last restore, which have the rows of the batch after: Spark's commit of it is lost.
-
-    Args:
-        folder: the checkpoint.
-        record: what it says of its job.
-        batch: the last one that it has committed.
-        tables: role -> folder.
-        versions: role -> version after that batch, as it seems.
-
-    Raises:
-        SavepointRefused: a table has become one of this epoch later than that.
-    """
-    for role, table in tables.items():
-        for number, commit in newest_first(table):
-            if number <= versions[role]:
-                break
-            if batch_of_commit(commit, record.joined(role)) == record.epoch:
-                raise SavepointRefused(
-                    f"batch {batch + 1} of {folder.root} was committed when that was restored or cloned, the {role} "
-                    f"{table.root} has it, and Spark's commit of it is gone. Start the job once, which writes that "
-                    "again, and try again"
-                )
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:

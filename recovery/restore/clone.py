@@ -16,17 +16,15 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding
-from panekeeper.recovery.restore.last_commit import record_last_commit
 from panekeeper.recovery.savepoint.catalog import show_trusted
-from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
-from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.storage.blobs import ProgressCallback
-from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, create_pointer, make_epoch, write_begin
 from panekeeper.state.checkpoint.folder import JOB_FILE, METADATA_FILE, TABLES_FILE
-from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record
+from panekeeper.state.checkpoint.job_record import last_batches, read_record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +82,13 @@ def clone(
     top = checkpoint_at(into, s3)
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
-    tables = _copy_tables(manifest, top, deep=deep, spark=spark)
+    tables = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
+    reached = [*tables.values(), *(table.path for table in manifest.tables.values())]
+    session = cache(lambda: session_for(reached, spark, top.s3))
+    for table in manifest.tables.values():
+        require_version(session, table, files_at(table.path, top.s3))
+    for role, table in manifest.tables.items():
+        copy_table(session(), table, to=tables[role], deep=deep)
     root = top.child("checkpoint")
     epoch = manifest.epoch + 1
     begin = Begin(
@@ -96,44 +100,17 @@ def clone(
     )
     folder = make_epoch(root, epoch, begin)
     write_checkpoint(archive, manifest, into=folder, progress=progress)
-    record = _give_identity(folder, tables, epoch)
-    write_begin(folder, replace(begin, batch=last_batches(folder)[1]))
-    with holding(folder, record.name, "the clone of job") as lease:
-        create_pointer(root, Pointer(name=record.name, id=record.id, epoch=record.epoch))
-        session = cache(lambda: _session(tables, spark, top))
-        roll_forward(folder, record, session, lease.require_held)  # a copy may have the owner of the original
-    return Clone(name=name, checkpoint=root.root, tables=tables)
-
-
-def _session(tables: Mapping[str, str], spark: SparkSession | None, top: Files) -> SparkSession:
-    from panekeeper.recovery.storage.delta_tables import session_for
-
-    return session_for(tables.values(), spark, top.s3)
-
-
-def _give_identity(folder: Files, tables: Mapping[str, str], epoch: int) -> JobRecord:
-    """Make it another job: with its own transaction ids, tables and query id (Spark runs one of an id)."""
     record = read_record(folder)
     if record is None:
         raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
-    own = replace(record, id=uuid.uuid4().hex[:12], epoch=epoch, former={})
+    # Another job: with its own transaction ids, tables and query id (Spark runs one of an id).
+    record = replace(record, id=uuid.uuid4().hex[:12], epoch=epoch, former={})
     paths = {role: tables.get(role) for role in _FOLDERS}
-    contents = ((JOB_FILE, own.to_json()), (TABLES_FILE, paths), (METADATA_FILE, {"id": str(uuid.uuid4())}))
-    for name, content in contents:
-        folder.put_bytes(name, json.dumps(content).encode())
-    record_last_commit(folder, own)
-    return own
-
-
-def _copy_tables(manifest: Manifest, top: Files, *, deep: bool, spark: SparkSession | None) -> dict[str, str]:
-    if not manifest.tables:
-        return {}
-    from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
-
-    copies = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
-    session = session_for((*copies.values(), *(table.path for table in manifest.tables.values())), spark, top.s3)
-    for table in manifest.tables.values():
-        require_version(lambda: session, table, files_at(table.path, top.s3))
-    for role, table in manifest.tables.items():
-        copy_table(session, table, to=copies[role], deep=deep)
-    return copies
+    own = ((JOB_FILE, record.to_json()), (TABLES_FILE, paths), (METADATA_FILE, {"id": str(uuid.uuid4())}))
+    for file, content in own:
+        folder.put_bytes(file, json.dumps(content).encode())
+    write_begin(folder, replace(begin, batch=last_batches(folder)[1]))
+    with holding(folder, record.name, "the clone of job") as lease:
+        create_pointer(root, Pointer(name=record.name, id=record.id, epoch=record.epoch))
+        roll_forward(folder, record, session, lease.require_held)  # a copy may have the owner of the original
+    return Clone(name=name, checkpoint=root.root, tables=tables)

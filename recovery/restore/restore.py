@@ -1,10 +1,9 @@
 """Takes a job back to a savepoint: its state, its position in the sources and its tables, together.
 
-    1  Check everything before anything is changed: the job is stopped, the folder is that job's (`target.py`), each
-       table is that job's (`confirmed_tables.py`) and still has its version (`preview.py`).
+    1  Check everything before anything is changed: the job is stopped, the folder is that job's, each table is that
+       job's and still has its version (`checks.py`).
     2  Hold the lease of the current epoch: no job starts meanwhile, and no other restore runs.
-    3  Write the copy, each file checked, into the folder of a new epoch, with what is to be done with the tables
-       (`new_epoch.py`).
+    3  Write the copy, each file checked, into the folder of a new epoch, with what is to be done with the tables.
     4  Let that epoch be current: one step. Before it, nothing has changed but that a folder is there which nobody
        reads. From it on, no job starts before the tables are back, too.
     5  Let each table refuse commits of all earlier epochs, take it to its version, and own it
@@ -19,39 +18,55 @@ the batches that are run again. That is why the epoch, which is part of these id
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from contextlib import ExitStack, contextmanager
+import json
+import os
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.job.roll_forward import roll_forward
-from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
+from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding, require_stopped
-from panekeeper.recovery.restore.confirmed_tables import (
+from panekeeper.recovery.restore.checks import (
+    RestorePreview,
+    SharedTables,
+    Target,
+    epochs_in_tables,
+    preview_restore,
     require_confirmed,
+    target_at,
     unconfirmed_tables,
-    versions_to_take_back,
 )
-from panekeeper.recovery.restore.new_epoch import Transform, write_epoch
-from panekeeper.recovery.restore.preview import RestorePreview, preview_restore
-from panekeeper.recovery.restore.target import Target, target_at
-from panekeeper.recovery.savepoint.catalog import show_trusted
+from panekeeper.recovery.savepoint.catalog import require_no_overlap, show_trusted
+from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
-from panekeeper.recovery.savepoint.overlap import require_no_overlap
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
+from panekeeper.recovery.storage.delta_tables import restore_table, session_for
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
-from panekeeper.state.checkpoint.epochs import Begin, Pointer, switch
-from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.epochs import Begin, Pointer, make_epoch, switch, write_begin
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, TABLES_FILE, batch_numbers
+from panekeeper.state.checkpoint.job_record import (
+    JobRecord,
+    last_batches,
+    read_last_savepoint,
+    read_record,
+    read_tables,
+    write_last_savepoint,
+)
 from panekeeper.state.errors import CheckpointError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+Transform = Callable[[Files], None]
+"""Changes a copy before it becomes current; called with its files."""
 
 STEPS = ("copied", "current", *TABLE_STEPS)
 """The names of the steps from 3 on."""
@@ -111,20 +126,22 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     target = target_at(root, manifest.job)
     _require_stopped(target, manifest)
     with ExitStack() as held:
+        require_held: Callable[[], None] = lambda: None  # noqa: E731 -- there is no epoch that a job could start from
         if not dry_run and target.current is not None:
-            lease = held.enter_context(holding(target.current, manifest.job, _WHAT))  # 2
-            require_held = lease.require_held
-            _require_unchanged_pointer(target)
-        else:
-            require_held = _nothing_to_hold
+            require_held = held.enter_context(holding(target.current, manifest.job, _WHAT)).require_held  # 2
+            if not target.is_unchanged():  # a restore or reset came to its end between the look and the lease
+                raise SavepointRefused(
+                    f"{root.root} was restored or reset just now. Nothing was changed; run the same restore again if "
+                    "it is still needed"
+                )
         pending = target.pending()
         completes = pending is not None and _is_of(pending, archive, manifest)
+        shared = SharedTables.of(manifest, target)
         are_back = completes and pending is not None and "taken back" in pending.done
-        unconfirmed = () if are_back else unconfirmed_tables(manifest, target, tables)
+        unconfirmed = () if are_back else unconfirmed_tables(shared, tables)
         if not dry_run:
-            require_confirmed(manifest, archive.location, target, checkpoint, unconfirmed)
-        preview = preview_restore(manifest, target, spark=spark, tables_are_back=completes)  # 1
-        preview = replace(preview, unconfirmed=unconfirmed)
+            require_confirmed(shared, archive.location, checkpoint, unconfirmed)
+        preview = preview_restore(shared, unconfirmed, spark=spark, tables_are_back=completes)  # 1
         if dry_run:
             return preview
         with _advise_on_failure():
@@ -134,28 +151,19 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                 assert record is not None, "it was current, so it was whole"
                 _roll_forward(target.current, record, manifest, spark, require_held, on_step)
                 return preview
-            copy, record = write_epoch(
-                archive,
-                manifest,
-                target,
-                epoch=preview.epoch,
-                versions=versions_to_take_back(manifest, target),
-                progress=progress,
-                transform=transform,
-            )  # 3
+            copy, record = _write_epoch(archive, shared, preview.epoch, progress, transform)  # 3
             on_step("copied")
             with holding(copy, manifest.job, _WHAT) as lease:  # before a start can see it
                 if if_unchanged:
                     _require_same_batch(target, manifest)
                 require_held()
-                _switch(target, record)  # 4
+                try:
+                    switch(root, target.content, Pointer(name=record.name, id=record.id, epoch=record.epoch))  # 4
+                except CheckpointError as error:
+                    raise SavepointRefused(str(error)) from error
                 on_step("current")
                 _roll_forward(copy, record, manifest, spark, lease.require_held, on_step)  # 5
     return preview
-
-
-def _nothing_to_hold() -> None:
-    """There is no epoch that a job could start from."""
 
 
 def _require_stopped(target: Target, manifest: Manifest) -> None:
@@ -171,15 +179,6 @@ def _require_stopped(target: Target, manifest: Manifest) -> None:
         return  # it is gone, or somebody else's by now
     if origin.current is not None:
         require_stopped(origin.current)
-
-
-def _require_unchanged_pointer(target: Target) -> None:
-    """Refuse if a restore or reset has come to its end between the look at the folder and the lease."""
-    if not target.is_unchanged():
-        raise SavepointRefused(
-            f"{target.root.root} was restored or reset just now. Nothing was changed; run the same restore again if "
-            "it is still needed"
-        )
 
 
 def _is_of(pending: Begin, archive: Archive, manifest: Manifest) -> bool:
@@ -198,11 +197,69 @@ def _require_same_batch(target: Target, manifest: Manifest) -> None:
         )
 
 
-def _switch(target: Target, record: JobRecord) -> None:
+def _write_epoch(
+    archive: Archive,
+    shared: SharedTables,
+    epoch: int,
+    progress: ProgressCallback | None,
+    transform: Transform | None,
+) -> tuple[Files, JobRecord]:
+    """Do step 3: write the copy into the folder of a new epoch; return the folder, and the record of its job.
+
+    Raises:
+        DamagedSavepoint: a file is missing or altered, or does not fit the manifest.
+        CheckpointError: another process makes the same epoch.
+    """
+    manifest, target = shared.manifest, shared.target
+    stays = shared.not_of_this_job()  # what other jobs write there while the restore is interrupted stays
+    begin = Begin(
+        kind="restore",
+        savepoint=manifest.name,
+        location=archive.location,
+        made_at=manifest.made_at.isoformat(),
+        tables={role: table.path for role, table in manifest.tables.items()},
+        versions={role: table.version for role, table in manifest.tables.items() if table.path not in stays},
+    )
+    copy = make_epoch(target.root, epoch, begin)
     try:
-        switch(target.root, target.content, Pointer(name=record.name, id=record.id, epoch=record.epoch))
-    except CheckpointError as error:
-        raise SavepointRefused(str(error)) from error
+        write_checkpoint(archive, manifest, into=copy, progress=progress)
+        record = _fitting_record(copy, manifest, begin.tables)
+        if transform is not None:
+            transform(copy)
+            record = read_record(copy) or record
+        # Its id is that of the folder; a new folder gets one.
+        former = epochs_in_tables(manifest, target)
+        own = uuid.uuid4().hex[:12] if target.pointer is None else target.pointer.id
+        former.pop(own, None)
+        record = replace(record, id=own, former=former, epoch=epoch)
+        copy.put_bytes(JOB_FILE, json.dumps(record.to_json()).encode())
+        write_begin(copy, replace(begin, batch=last_batches(copy)[1]))
+        # `panekeeper maintain` keeps the files of the savepoints where the newest one is. A savepoint has no such note,
+        # and one that was made after it is still there.
+        restored = manifest.noted(archive.location)
+        before = None if target.current is None else read_last_savepoint(target.current)
+        write_last_savepoint(copy, restored if before is None or before.at < restored.at else before)
+        os.sync()  # the copy must be on the disk before it becomes current
+    except Exception:
+        with suppress(OSError, ArchiveError):
+            copy.clear()  # it never becomes current
+        raise
+    return copy, record
+
+
+def _fitting_record(copy: Files, manifest: Manifest, tables: Mapping[str, str]) -> JobRecord:
+    """Return the record of a copy; one of another job, or with other tables than the manifest, is refused."""
+    record = read_record(copy)
+    if record is None or (record.name, record.id, record.epoch) != (manifest.job, manifest.job_id, manifest.epoch):
+        wrong = JOB_FILE
+    elif read_tables(copy) != tables:
+        wrong = TABLES_FILE
+    else:
+        return record
+    raise DamagedSavepoint(
+        f"{wrong} of savepoint {manifest.name!r} does not fit its manifest; do not use this savepoint, and find out "
+        "who can write to its location"
+    )
 
 
 def _roll_forward(
@@ -214,16 +271,12 @@ def _roll_forward(
     on_step: OnStep,
 ) -> None:
     """Do step 5. The library takes tables back where it can: Spark takes seconds for each."""
-    from panekeeper.recovery.storage.delta_tables import restore_table, session_for
-
-    paths = [table.path for table in manifest.tables.values()]
     by_path = {table.path: table for table in manifest.tables.values()}
+    session = cache(lambda: session_for(by_path, spark, folder.s3))
 
     def take_back(path: str, _: int) -> None:
-        table = files_at(path, folder.s3)
-        restore_table(session(), by_path[path], table, before_commit=require_held)
+        restore_table(session, by_path[path], files_at(path, folder.s3), before_commit=require_held)
 
-    session = partial(session_for, paths, spark, folder.s3)
     roll_forward(folder, record, session, require_held, restore_table=take_back, on_step=on_step)
 
 

@@ -1,21 +1,29 @@
-"""The savepoints of a location: list, show, verify and prune them. Nothing here changes a job."""
+"""The savepoints of a location: list, show, verify and prune them. Nothing here changes a job.
+
+Blobs without a manifest may be those of a savepoint that is being made. So a savepoint and a prune each write a marker
+first and check for the other kind second: of two that start together at least one sees the other. A prune that finds a
+savepoint being made removes no blobs; a savepoint that finds a prune is refused. The marker of an activity that was
+killed counts for two days; on the host on which it was killed, not at all.
+"""
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+import json
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
 
 from panekeeper.recovery.errors import (
+    ArchiveError,
     DamagedSavepoint,
     NoSuchSavepoint,
     SavepointError,
     SavepointRefused,
     UntrustedSavepoint,
 )
-from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
 from panekeeper.recovery.savepoint.manifest import (
     MAX_MANIFEST_BYTES,
     Manifest,
@@ -25,16 +33,20 @@ from panekeeper.recovery.savepoint.manifest import (
     savepoint_of_file,
 )
 from panekeeper.recovery.storage.archive import Archive
-from panekeeper.recovery.storage.blobs import LimitedSink, find_damaged, is_blob
-from panekeeper.recovery.storage.local_files import LocalFiles
-from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
+from panekeeper.recovery.storage.blobs import find_damaged, is_blob, read_small
+from panekeeper.recovery.storage.files import Files, LocalFiles
+from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import now_utc
+from panekeeper.state.checkpoint.epochs import current_epoch
+from panekeeper.state.checkpoint.job_record import read_tables
+from panekeeper.state.checkpoint.lease import LeaseOwner
+from panekeeper.state.errors import CheckpointError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_FOLDERS = ("savepoints/", "blobs/")
+_MANIFESTS, _BLOBS, _MARKERS = "savepoints/", "blobs/", "working/"
 _MAX_LISTED = 5
 """How many damaged files an error names."""
 
@@ -97,22 +109,16 @@ def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> M
             continue  # a prune has just removed it
         except SavepointError as error:
             found[name] = error
-    return dict(sorted(found.items(), key=lambda item: _sort_key(item[1])))
+    ages = {name: one.made_at.timestamp() if isinstance(one, Manifest) else 0.0 for name, one in found.items()}
+    return dict(sorted(found.items(), key=lambda item: ages[item[0]]))
 
 
 def show(location: LocationOrArchive, name: str, *, s3: S3Options | None = None) -> Manifest:
-    """Return one savepoint.
-
-    Args:
-        location: where it is.
-        name: of the savepoint.
-        s3: how S3 is reached.
+    """Return one savepoint, whoever has made it.
 
     Raises:
         NoSuchSavepoint: there is none of this name.
-        DamagedSavepoint: its manifest is truncated or altered.
-        ForeignManifest: its manifest was not written by Panekeeper.
-        NewerSavepoint: its manifest was written by a newer Panekeeper.
+        SavepointError: its manifest is damaged, foreign, or of a newer Panekeeper.
     """
     archive = open_archive(location, s3)
     _require_savepoint(archive, name)
@@ -122,13 +128,7 @@ def show(location: LocationOrArchive, name: str, *, s3: S3Options | None = None)
 def show_trusted(archive: Archive, name: str) -> Manifest:
     """Return a savepoint whose files are used: if PANEKEEPER_MANIFEST_KEY is set, it is signed with that key.
 
-    Args:
-        archive: where it is.
-        name: of the savepoint.
-
-    Raises:
-        UntrustedSavepoint: a key is set, and the manifest is not signed with it.
-        SavepointError: as `show`.
+    Raises as `show`, and `UntrustedSavepoint`.
     """
     key = manifest_key()
     _require_savepoint(archive, name)
@@ -142,13 +142,17 @@ def no_savepoints(location: str) -> NoSuchSavepoint:
 
 def _names(archive: Archive) -> list[str]:
     """Return the names of the savepoints in a location, without files that somebody else has put beside them."""
-    return [name for name in map(savepoint_of_file, archive.sizes("savepoints/")) if name is not None]
+    return [name for name in map(savepoint_of_file, archive.sizes(_MANIFESTS)) if name is not None]
 
 
 def _require_savepoint(archive: Archive, name: str) -> None:
     if not archive.exists(manifest_file(checked_name(name))):
         listed = f"it holds {', '.join(names)}" if (names := _names(archive)) else "it holds none"
         raise NoSuchSavepoint(f"there is no savepoint {name!r} in {archive.location}: {listed}")
+
+
+def _read(archive: Archive, name: str, key: bytes | None = None) -> Manifest:
+    return Manifest.decode(read_small(archive, manifest_file(name), MAX_MANIFEST_BYTES), name, key)
 
 
 def verify(
@@ -209,20 +213,18 @@ def prune(
 
     Raises:
         SavepointRefused: `keep` is below 1; or a manifest cannot be read, so that the blobs it needs are not known; or
-            the key is short; or a folder of the location is a link.
+            the key is short.
         NoSuchSavepoint: nothing was ever saved there; the location may be misspelled.
     """
     if keep < 1:
         raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
     archive, key = open_archive(location, s3), manifest_key()
-    _require_own_folders(archive)
-    if not _unfinished(archive) and not any(file.count("/") == 1 for one in _FOLDERS for file in archive.sizes(one)):
+    stored = [file for folder in (_MANIFESTS, _BLOBS) for file in archive.sizes(folder)]
+    if not _unfinished(archive) and not any(file.count("/") == 1 for file in stored):
         raise no_savepoints(archive.location)  # before the marker, which would create the folder
     at = now or now_utc()
     with activity_marker(archive, "prune", at):
-        making = len(
-            active_markers(archive, "savepoint", at)
-        )  # before any manifest is read: one may be written meanwhile
+        making = len(active_markers(archive, "savepoint", at))  # before a manifest is read: one may come meanwhile
         manifests = _read_all(archive)
         signed = [one for one in manifests if _is_signed(archive, one.name, key)]
         others = [one for one in manifests if one not in signed]
@@ -231,7 +233,7 @@ def prune(
         for name in removed:  # manifests first: a kill leaves unneeded blobs, never a savepoint without its blobs
             archive.remove(manifest_file(name))
         needed = {blob for one in kept for blob in one.blobs}
-        unused = {file: size for file, size in archive.sizes("blobs/").items() if is_blob(file) and file not in needed}
+        unused = {file: size for file, size in archive.sizes(_BLOBS).items() if is_blob(file) and file not in needed}
         gone = {} if making else unused | _unfinished(archive)
         for blob in gone:
             archive.remove(blob)
@@ -239,22 +241,12 @@ def prune(
     return PruneResult(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
 
 
-def _require_own_folders(archive: Archive) -> None:
-    """Refuse a folder that is a link: it may lead to the blobs of another location, whose savepoints need them."""
-    links = [folder for folder in _FOLDERS if isinstance(archive, LocalFiles) and (archive.path / folder).is_symlink()]
-    if links:
-        raise SavepointRefused(
-            f"nothing was removed: {links[0]} in {archive.location} is a link, so other locations may need what is "
-            "there; replace it by a folder (or mount one there)"
-        )
-
-
 def _unfinished(archive: Archive) -> dict[str, int]:
     """Return name -> size of what a savepoint is storing, or has left that was killed; not in folders below ours.
 
     Only on a local disk has such a file a name.
     """
-    found = [archive.unfinished(folder) for folder in _FOLDERS] if isinstance(archive, LocalFiles) else []
+    found = [archive.unfinished(one) for one in (_MANIFESTS, _BLOBS)] if isinstance(archive, LocalFiles) else []
     return {file: size for one in found for file, size in one.items() if file.count("/") == 1}
 
 
@@ -279,22 +271,92 @@ def _is_signed(archive: Archive, name: str, key: bytes | None) -> bool:
 
 
 def _rank(one: Manifest, manifests: list[Manifest]) -> int:
-    """Return how many savepoints of the same checkpoint are newer than this one."""
+    """Return how many savepoints of the same checkpoint are newer. A clock may have been wrong, batches are not."""
     own = [other for other in manifests if (other.job, other.job_id) == (one.job, one.job_id)]
-    return sum(_age(other) > _age(one) for other in own)
+    ages = [(other.epoch, other.batch, other.made_at, other.name) for other in own]
+    return sum(age > (one.epoch, one.batch, one.made_at, one.name) for age in ages)
 
 
-def _age(one: Manifest) -> tuple[int, int, datetime, str]:
-    """Return what is greater for a newer savepoint of a checkpoint. A clock may have been wrong, batches are not."""
-    return one.epoch, one.batch, one.made_at, one.name
+MARKER_LIFETIME = timedelta(days=2)
+_MAX_MARKER_BYTES = 65_536
+_PROCESS = ("host", "pid", "started", "space", "boot")
+
+Activity = Literal["savepoint", "prune"]
 
 
-def _read(archive: Archive, name: str, key: bytes | None = None) -> Manifest:
-    data = io.BytesIO()
-    file = manifest_file(name)
-    archive.get(file, LimitedSink(data, MAX_MANIFEST_BYTES, file))
-    return Manifest.decode(data.getvalue(), name, key)
+@contextmanager
+def activity_marker(archive: Archive, activity: Activity, now: datetime) -> Iterator[None]:
+    """Keep a marker of an activity in a location while the block lasts."""
+    file = f"{_MARKERS}{activity}-{uuid.uuid4().hex}.json"
+    here = asdict(LeaseOwner.of_this_process(""))
+    process = {name: here[name] for name in _PROCESS}
+    archive.put_bytes(file, json.dumps({"since": now.isoformat(), "process": process}).encode())
+    try:
+        yield
+    finally:
+        with suppress(ArchiveError):  # an error of the block is the one to report
+            archive.remove(file)
 
 
-def _sort_key(found: Manifest | SavepointError) -> float:
-    return found.made_at.timestamp() if isinstance(found, Manifest) else 0.0
+def active_markers(archive: Archive, activity: Activity, now: datetime) -> dict[str, datetime]:
+    """Return file -> since when, of the markers of an activity in a location; those that are too old are removed."""
+    found = {}
+    for file in archive.sizes(f"{_MARKERS}{activity}-"):
+        since = _since(archive, file)
+        if since is None or abs(now - since) > MARKER_LIFETIME:  # one of the future would never end
+            archive.remove(file)
+        else:
+            found[file] = since
+    return found
+
+
+def _since(archive: Archive, file: str) -> datetime | None:
+    """Return when an activity began; None if it has ended, or was killed on this host, or if it is no marker."""
+    try:
+        marker = json.loads(read_small(archive, file, _MAX_MARKER_BYTES))
+        since = datetime.fromisoformat(marker["since"])
+        process = LeaseOwner.from_fields({"name": "", "token": "", "since": 0, "seen": 0, **marker["process"]})
+        was_killed = process.is_on_this_machine and not process.is_alive(0)
+    except (FileNotFoundError, DamagedSavepoint, AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        return None
+    return None if since.tzinfo is None or was_killed else since
+
+
+def require_no_overlap(archive: Archive, checkpoint: Files) -> None:
+    """Refuse a location within a checkpoint or one of its tables, and the other way round.
+
+    A prune, or Delta's VACUUM, would destroy what lies within. Links are followed; `file:` and `s3a:` are other
+    spellings of the same folders.
+    """
+    if checkpoint.contains(archive.location):
+        raise SavepointRefused(
+            f"the location {archive.location} lies in {checkpoint.root}, which belongs to its job alone; "
+            "move the savepoints to a folder outside of it, and name that one"
+        )
+    location = files_at(archive.location, checkpoint.s3)
+    # Others in the folder of a location are never changed.
+    own = [] if location is None else [location.child(one.strip("/")) for one in (_MANIFESTS, _BLOBS, _MARKERS)]
+    if any(folder.contains(checkpoint.location) for folder in own):
+        raise SavepointRefused(
+            f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, and a prune "
+            "removes files there that no savepoint needs; name another location or another folder"
+        )
+    try:
+        folder = current_epoch(checkpoint)
+        tables = [] if folder is None else [*read_tables(folder).values()]
+    except (CheckpointError, StateError, OSError):
+        tables = []  # a restore is the way out
+    for path in tables:
+        table = files_at(path, checkpoint.s3)
+        if table is None:
+            continue
+        if table.contains(archive.location):
+            raise SavepointRefused(
+                f"the location {archive.location} lies in the table {path}, and Delta's VACUUM removes all unknown "
+                "files from that folder; move the savepoints to a folder outside of it, and name that one"
+            )
+        if any(folder.contains(table.location) for folder in own):
+            raise SavepointRefused(
+                f"the table {path} lies among the files of the location {archive.location}, and a prune removes files "
+                "there that no savepoint needs; name another location"
+            )

@@ -1,27 +1,26 @@
 """Makes a savepoint: a verified copy of a job's checkpoint, with the versions of its tables.
 
-    0  Have a running job commit a batch for it (`request.py`). The job keeps running meanwhile: Spark never changes a
+    0  Have a running job commit a batch for it. The job keeps running meanwhile: Spark never changes a
        file that it has written, and keeps those of a hundred batches.
     1  Read the checkpoint, and the versions of the tables, as of that batch or the last committed one
-       (`checkpoint_reader.py`).
+       (`checkpoint_files.py`).
     2  Store its files as blobs under their checksums; those that the archive has are not sent again.
     3  Read every blob back and compare it; one that another savepoint left damaged is sent again. Then let Spark read
        the copy as the job would, and decode each stored value: a checkpoint that was damaged before is not saved
-       (`decode.py`).
+       (`state_reader.py`).
     4  Write the manifest, unless another savepoint of this name was made meanwhile.
 
 A kill before step 4 leaves blobs that the next savepoint uses, or `prune` removes; without its manifest, a savepoint
-does not exist. While one is being made, no prune removes blobs from its location (`activity.py`).
+does not exist. While one is being made, no prune removes blobs from its location (`catalog.py`).
 """
 
 from __future__ import annotations
 
-import io
 import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds
@@ -32,9 +31,9 @@ from panekeeper.recovery.jobs.checkpoint import (
     require_still_current,
     running_on,
 )
-from panekeeper.recovery.jobs.tables import require_fitting_tables, require_of_this_epoch, versions_after_batch
-from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
-from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, batch_with_control_file, read_checkpoint
+from panekeeper.recovery.jobs.tables import require_fitting_tables, versions_after_batch
+from panekeeper.recovery.savepoint.catalog import active_markers, activity_marker, require_no_overlap
+from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, batch_with_control_file, read_checkpoint
 from panekeeper.recovery.savepoint.manifest import (
     MAX_MANIFEST_BYTES,
     Manifest,
@@ -42,26 +41,33 @@ from panekeeper.recovery.savepoint.manifest import (
     manifest_file,
     manifest_key,
 )
-from panekeeper.recovery.savepoint.overlap import require_no_overlap
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import (
     ChangedMeanwhile,
-    LimitedSink,
     ProgressCallback,
     SavedFile,
     TransferProgress,
     describe,
-    repair_damaged,
+    read_small,
     upload,
 )
-from panekeeper.recovery.storage.delta_log import SavedTable, newest_version, saved_table
-from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.delta_tables import (
+    WEEK,
+    SavedTable,
+    commit_checksum,
+    newest_version,
+    parse_interval,
+    properties_of,
+    session_for,
+    table_properties,
+    version_of,
+)
+from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
-from panekeeper.recovery.storage.parallel import map_parallel
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
 from panekeeper.state.checkpoint.control_files import ControlCommand
-from panekeeper.state.checkpoint.folder import OFFSETS_FOLDER, batch_numbers
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import write_last_savepoint
 from panekeeper.state.log import logger
 
@@ -140,20 +146,51 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     require_no_overlap(archive, root)
     folder = current_folder(root)
     record = require_current_record(folder)
-    _require_free_name(archive, name)
+    if archive.exists(manifest_file(name)):
+        raise _name_taken(archive, name)
     now = made_at or now_utc()
     with activity_marker(archive, "savepoint", now):
-        _require_no_prune(archive, now)
+        for file, since in active_markers(archive, "prune", now).items():
+            raise SavepointRefused(
+                f"a prune of {archive.location} runs since {since:%Y-%m-%dT%H:%M:%SZ}, and might remove files that "
+                f"this savepoint needs; try again when it has ended (if it was killed, remove {file} there)"
+            )
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
         found, tables, files, cost = _copy_with_retry(
             folder, batch, archive, progress, lambda one: table_versions(one, spark)
         )  # 1 to 3
-        manifest = _manifest(found, name, now, tables, files)
-        values = _decoded(archive, manifest, folder, spark) if decode else None
+        manifest = Manifest(
+            name=name,
+            made_at=now,
+            checkpoint=found.folder.root,
+            job=found.record.name,
+            job_id=found.record.id,
+            epoch=found.record.epoch,
+            state_version=found.record.state_version,
+            declaration=found.record.declaration,
+            batch=found.batch,
+            unfinished=found.unfinished,
+            settings=found.settings,
+            versions=found.record.versions,
+            tables=tables,
+            files=tuple(files),
+        )
+        values = None
+        if decode:
+            from panekeeper.recovery.savepoint.state_reader import decode_savepoint
+
+            advice = (
+                "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it "
+                "is"
+            )
+            values = decode_savepoint(archive, manifest, advice=advice, s3=folder.s3, spark=spark)
         os.sync()  # a power cut must not take the versions of tables that it names
         require_still_current(root, record)  # else the tables may have gone back while their versions were read
         _publish(archive, manifest, key)  # 4
-    _note_savepoint(folder, archive, manifest)
+    try:
+        write_last_savepoint(folder, manifest.noted(archive.location))
+    except (OSError, ArchiveError) as error:  # a savepoint is made even where its note is forbidden
+        _log.warning("the newest savepoint of %s could not be noted in it: %s", folder.root, error)
     return Savepoint(
         location=archive.location,
         manifest=manifest,
@@ -169,35 +206,13 @@ def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
     try:
         archive.put_new(file, data)
     except FileExistsError:
-        there = io.BytesIO()
-        archive.get(file, LimitedSink(there, MAX_MANIFEST_BYTES, file))
-        if there.getvalue() != data:  # a store may have stored a file although the call failed, and was tried again
+        # A store may have stored a file although the call failed, and was tried again.
+        if read_small(archive, file, MAX_MANIFEST_BYTES) != data:
             raise _name_taken(archive, manifest.name) from None
-
-
-def _note_savepoint(folder: Files, archive: Archive, manifest: Manifest) -> None:
-    """Write to the checkpoint which savepoint is its newest; one is made even where that is forbidden."""
-    try:
-        write_last_savepoint(folder, manifest.noted(archive.location))
-    except (OSError, ArchiveError) as error:
-        _log.warning("the newest savepoint of %s could not be noted in it: %s", folder.root, error)
-
-
-def _require_free_name(archive: Archive, name: str) -> None:
-    if archive.exists(manifest_file(name)):
-        raise _name_taken(archive, name)
 
 
 def _name_taken(archive: Archive, name: str) -> SavepointRefused:
     return SavepointRefused(f"there is a savepoint {name!r} in {archive.location} already; choose another name")
-
-
-def _require_no_prune(archive: Archive, now: datetime) -> None:
-    for file, since in active_markers(archive, "prune", now).items():
-        raise SavepointRefused(
-            f"a prune of {archive.location} runs since {since:%Y-%m-%dT%H:%M:%SZ}, and might remove files that this "
-            f"savepoint needs; try again when it has ended (if it was killed, remove {file} there)"
-        )
 
 
 def _copy_with_retry(
@@ -215,8 +230,7 @@ def _copy_with_retry(
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
             if (changed := found.changed_file()) is not None:
                 raise ChangedMeanwhile(changed)
-            cost = upload(archive, folder, files, progress)  # 2
-            repair_damaged(archive, folder, files)  # 3
+            cost = upload(archive, folder, files, progress)  # 2 and 3
         except (FileNotFoundError, ChangedMeanwhile) as error:
             if attempt == _MAX_ATTEMPTS:
                 raise SavepointError(
@@ -229,13 +243,6 @@ def _copy_with_retry(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _decoded(archive: Archive, manifest: Manifest, folder: Files, spark: SparkSession | None) -> int:
-    from panekeeper.recovery.savepoint.state_reader import decode_savepoint
-
-    advice = "no savepoint was made. Restore the job from an earlier one; decode=False (--no-decode) saves it as it is"
-    return decode_savepoint(archive, manifest, advice=advice, s3=folder.s3, spark=spark)
-
-
 def table_versions(found: CheckpointSnapshot, spark: SparkSession | None) -> dict[str, SavedTable]:
     """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
 
@@ -246,24 +253,20 @@ def table_versions(found: CheckpointSnapshot, spark: SparkSession | None) -> dic
     opened = {role: files_at(path, found.folder.s3) for role, path in found.tables.items()}
     read = {role: files for role, files in opened.items() if files is not None}
     if len(read) < len(found.tables):
-        versions = _versions_by_spark(found, spark)
+        _require_no_later_rows(found)
+        session = session_for(found.tables.values(), spark, found.folder.s3)
+        versions = {role: version_of(session, path) for role, path in found.tables.items()}
+        _require_no_later_rows(found)
     else:
         versions = {role: newest_version(files) for role, files in read.items()}
         if _may_hold_later_rows(found):
             ids = {role: found.record.transaction(role) for role in read}
             versions = versions_after_batch(read, ids, found.batch)
-            require_of_this_epoch(found.folder, found.record, found.batch, read, versions)
-    return {role: saved_table(path, versions[role], read.get(role)) for role, path in found.tables.items()}
-
-
-def _versions_by_spark(found: CheckpointSnapshot, spark: SparkSession | None) -> dict[str, int]:
-    from panekeeper.recovery.storage.delta_tables import session_for, version_of
-
-    _require_no_later_rows(found)
-    session = session_for(found.tables.values(), spark, found.folder.s3)
-    versions = {role: version_of(session, path) for role, path in found.tables.items()}
-    _require_no_later_rows(found)
-    return versions
+    checksums = {role: commit_checksum(files, versions[role]) for role, files in read.items()}
+    return {
+        role: SavedTable(path=path, version=versions[role], sha256=checksums.get(role))
+        for role, path in found.tables.items()
+    }
 
 
 def _require_no_later_rows(found: CheckpointSnapshot) -> None:
@@ -277,27 +280,6 @@ def _require_no_later_rows(found: CheckpointSnapshot) -> None:
 def _may_hold_later_rows(found: CheckpointSnapshot) -> bool:
     """Return whether a job runs, or was started since the checkpoint was read: a batch is logged before its rows."""
     return found.is_followed or any(batch > found.batch for batch in batch_numbers(found.folder, OFFSETS_FOLDER))
-
-
-def _manifest(
-    found: CheckpointSnapshot, name: str, made_at: datetime, tables: dict[str, SavedTable], files: list[SavedFile]
-) -> Manifest:
-    return Manifest(
-        name=name,
-        made_at=made_at,
-        checkpoint=found.folder.root,
-        job=found.record.name,
-        job_id=found.record.id,
-        epoch=found.record.epoch,
-        state_version=found.record.state_version,
-        declaration=found.record.declaration,
-        batch=found.batch,
-        unfinished=found.unfinished,
-        settings=found.settings,
-        versions=found.record.versions,
-        tables=tables,
-        files=tuple(files),
-    )
 
 
 _POLL_SECONDS = 0.2
@@ -331,7 +313,7 @@ def request_savepoint_batch(
     while (owner := running_on(folder, now=now)) is not None:
         command.rewrite_if_lost()
         batch = batch_with_control_file(folder, command.number)
-        if batch is not None and batch in batch_numbers(folder, "commits"):
+        if batch is not None and batch in batch_numbers(folder, COMMITS_FOLDER):
             return batch
         if deadline.has_passed():
             raise SavepointRefused(
@@ -340,3 +322,39 @@ def request_savepoint_batch(
             )
         sleep(_POLL_SECONDS)
     return None
+
+
+# Delta's defaults, for a table without these properties.
+_RETENTION = {
+    "delta.logRetentionDuration": "interval 30 days",
+    "delta.deletedFileRetentionDuration": "interval 1 week",
+}
+
+
+def short_retention(
+    manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None, spark: SparkSession | None = None
+) -> list[str]:
+    """Return a warning for each table that keeps its old versions for less time than a savepoint shall be restorable.
+
+    Tables neither on a local disk nor on S3 are not checked without a session.
+    """
+    warnings = []
+    days = -(-keep_for // timedelta(days=1))
+    for role, table in manifest.tables.items():
+        files = files_at(table.path, s3)
+        if files is not None:
+            properties = table_properties(files)
+        else:
+            properties = None if spark is None else properties_of(spark, table.path)
+        if properties is None:
+            continue
+        for name, default in _RETENTION.items():
+            value = properties.get(name, default)
+            kept = parse_interval(value)
+            if kept is not None and kept < keep_for:
+                warnings.append(
+                    f"table {role} keeps old versions for {value.removeprefix('interval ')} only ({name}), and "
+                    f"savepoint {manifest.name} cannot be restored once they are gone: "
+                    f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('{name}' = 'interval {days} days')"
+                )
+    return warnings

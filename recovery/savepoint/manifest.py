@@ -27,20 +27,19 @@ from panekeeper.recovery.errors import (
     SavepointRefused,
     UntrustedSavepoint,
 )
-from panekeeper.recovery.savepoint.checkpoint_reader import COPIED, FOLDERS_NOT_COPIED, NOT_COPIED
 from panekeeper.recovery.storage.blobs import SavedFile
-from panekeeper.recovery.storage.delta_log import SavedTable
-from panekeeper.state.checkpoint.folder import (
-    COMMITS_FOLDER,
-    JOB_FILE,
-    OFFSETS_FOLDER,
-    SOURCES_FOLDER,
-    STATE_FOLDER,
-)
+from panekeeper.recovery.storage.delta_tables import SavedTable
+from panekeeper.state.checkpoint import folder as layout
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH, LastSavepoint
 
 KEY_VARIABLE = "PANEKEEPER_MANIFEST_KEY"
 _MIN_LENGTH = 16
+
+FORMAT_VERSION = 1
+"""Goes up when the meaning of a manifest changes; another version is refused by its number."""
+
+_KIND = "panekeeper savepoint"
+_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def manifest_key() -> bytes | None:
@@ -61,23 +60,22 @@ def manifest_key() -> bytes | None:
     return data
 
 
-def signature_of(content: bytes, key: bytes) -> str:
-    """Return the signature of the bytes of a manifest's content, in hexadecimal digits."""
-    return hmac.new(key, content, hashlib.sha256).hexdigest()
+_COPIED = (*layout.SPARK_NAMES, layout.OWN_FOLDER, layout.CONTROL_FOLDER)
+_NOT_COPIED = (layout.RUNNING_FILE, layout.SAVEPOINT_FILE)
+"""Of the folder, not of the job's state."""
+_FOLDERS_NOT_COPIED = (f"{layout.CLAIMS_FOLDER}/", f"{layout.PREPARED_FOLDER}/")
+"""The same. What is recorded of a batch is for the tables that this folder has written to."""
 
 
-def is_signed(content: bytes, signature: object, key: bytes) -> bool:
-    """Return whether a signature, of any type, is that of these bytes."""
-    if not isinstance(signature, str) or not signature.isascii():
-        return False
-    return hmac.compare_digest(signature, signature_of(content, key))
+def is_copied(path: str) -> bool:
+    """Return whether a file of a checkpoint is of a kind that a savepoint has.
 
-
-FORMAT_VERSION = 1
-"""Goes up when the meaning of a manifest changes; another version is refused by its number."""
-
-_KIND = "panekeeper savepoint"
-_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+    Hidden files are Hadoop's checksums of local files: it does not need them, and a savepoint has its own.
+    """
+    first, _, rest = path.partition("/")
+    name = rest.rpartition("/")[2] or first
+    is_own = path in _NOT_COPIED or f"{path}/".startswith(_FOLDERS_NOT_COPIED)
+    return first in _COPIED and not is_own and not name.startswith(".")
 
 
 def checked_name(name: str) -> str:
@@ -172,7 +170,7 @@ class Manifest:
         canonical = _canonical(content)
         whole = {"kind": _KIND, "format": self.format, "sha256": hashlib.sha256(canonical).hexdigest()}
         if key is not None:
-            whole["signature"] = signature_of(canonical, key)
+            whole["signature"] = _signature(canonical, key).decode()
         return json.dumps({**whole, "content": content}, indent=1).encode()
 
     @staticmethod
@@ -196,8 +194,10 @@ class Manifest:
                 raise DamagedSavepoint(
                     f"the manifest of savepoint {name!r} does not belong to it; use another savepoint"
                 )
-            return Manifest(**checked_fields(content))
-        except RuleBroken as error:
+            found = {field: check(content[field], field) for field, check in _CHECKS.items()}
+            _require_ends_with(found["batch"], found["files"])
+            return Manifest(**found)
+        except _RuleBroken as error:
             raise _not_allowed(name, str(error)) from error
         except RecursionError as error:
             raise _not_allowed(name, "it is nested too deeply") from error
@@ -224,7 +224,8 @@ def _content(data: bytes, name: str, key: bytes | None) -> dict[str, Any]:
     canonical = _canonical(content)
     if not isinstance(content, dict) or hashlib.sha256(canonical).hexdigest() != whole.get("sha256"):
         raise DamagedSavepoint(f"the manifest of savepoint {name!r} fails its checksum; use another savepoint")
-    if key is not None and not is_signed(canonical, whole.get("signature"), key):
+    signature = str(whole.get("signature")).encode(errors="replace")
+    if key is not None and not hmac.compare_digest(signature, _signature(canonical, key)):
         raise UntrustedSavepoint(
             f"savepoint {name!r} is {'wrongly signed' if 'signature' in whole else 'not signed'}, and {KEY_VARIABLE} "
             "is set: use one that was made with this key; or, if you know who made this one, unset the variable"
@@ -252,13 +253,17 @@ def _canonical(content: Any) -> bytes:
     return json.dumps(content, sort_keys=True).encode()
 
 
+def _signature(canonical: bytes, key: bytes) -> bytes:
+    return hmac.new(key, canonical, hashlib.sha256).hexdigest().encode()
+
+
 MAX_MANIFEST_BYTES = 256 * 2**20
-MAX_FILES = 1_000_000
-MAX_BYTES = 2**50
+_MAX_FILES = 1_000_000
+_MAX_BYTES = 2**50
 """Of all files of a savepoint together, and of each of them: a petabyte."""
 MAX_SMALL_BYTES = 64 * 2**20
 """Of a file that is read as a whole: all but those of the state and the logs of the sources."""
-MAX_NUMBER = 2**63 - 1
+_MAX_NUMBER = 2**63 - 1
 """Of a batch and a version: a long, as in Spark and Delta."""
 ROLES = ("log", "view", "quarantine", "metrics", "downtime")
 """The tables that a job can have."""
@@ -270,68 +275,46 @@ _JOB_ID = re.compile(r"[0-9a-f]{12}")
 _CONTROL_CHARACTERS = ("Cc", "Cs")
 
 
-class RuleBroken(Exception):
+class _RuleBroken(Exception):
     """A field of a manifest is not what it may be; the text says which one."""
-
-
-def checked_fields(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a manifest, as `Manifest` takes them.
-
-    Args:
-        content: the fields as they were read, with any value.
-
-    Raises:
-        RuleBroken: a value is not allowed.
-    """
-    found = {name: check(content[name], name) for name, check in _CHECKS.items()}
-    _require_ends_with(found["batch"], found["files"])
-    return found
 
 
 def _text(value: Any, name: str) -> str:
     """Return a line of text that names something; it is printed, and given to the file system."""
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > _MAX_PATH:
-        raise RuleBroken(f"{name} is not text of 1 to {_MAX_PATH} bytes")
+        raise _RuleBroken(f"{name} is not text of 1 to {_MAX_PATH} bytes")
     if any(unicodedata.category(character) in _CONTROL_CHARACTERS for character in value):
-        raise RuleBroken(f"{name} has control characters")
+        raise _RuleBroken(f"{name} has control characters")
     return value
 
 
-def _number(value: Any, name: str, most: int = MAX_NUMBER) -> int:
+def _number(value: Any, name: str, most: int = _MAX_NUMBER) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise RuleBroken(f"{name} is not a number from 0 to {most}")
+        raise _RuleBroken(f"{name} is not a number from 0 to {most}")
     return value
-
-
-def _epoch(value: Any, name: str) -> int:
-    return _number(value, name, MAX_EPOCH)
 
 
 def _job_id(value: Any, name: str) -> str:
     """Return the id of a checkpoint, which stands as a number in its tables."""
     if not isinstance(value, str) or _JOB_ID.fullmatch(value) is None:
-        raise RuleBroken(f"{name} is not 12 hexadecimal digits")
+        raise _RuleBroken(f"{name} is not 12 hexadecimal digits")
     return value
-
-
-def _number_or_none(value: Any, name: str) -> int | None:
-    return None if value is None else _number(value, name)
 
 
 def _mapping(value: Any, name: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise RuleBroken(f"{name} is not an object")
+        raise _RuleBroken(f"{name} is not an object")
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:  # it could not be printed either
-        raise RuleBroken(f"{name} has text that is not Unicode") from error
+        raise _RuleBroken(f"{name} has text that is not Unicode") from error
     return value
 
 
 def _texts(value: Any, name: str) -> dict[str, str]:
     found = _mapping(value, name)
     if not all(isinstance(one, str) for one in found.values()):
-        raise RuleBroken(f"{name} has values that are not text")
+        raise _RuleBroken(f"{name} has values that are not text")
     return found
 
 
@@ -339,9 +322,9 @@ def _time(value: Any, name: str) -> datetime:
     try:
         found = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise RuleBroken(f"{name} is not a time") from error
+        raise _RuleBroken(f"{name} is not a time") from error
     if found.tzinfo is None:
-        raise RuleBroken(f"{name} has no time zone")
+        raise _RuleBroken(f"{name} has no time zone")
     return found
 
 
@@ -349,9 +332,9 @@ def _folder(value: Any, name: str) -> str:
     """Return the full name of a checkpoint: an absolute path or a URL, without `..`."""
     folder = _text(value, name)
     if not (folder.startswith("/") or "://" in folder) or "\\" in folder or ".." in folder.split("/"):
-        raise RuleBroken(f"{name} is not an absolute path or URL")
+        raise _RuleBroken(f"{name} is not an absolute path or URL")
     if not folder.strip("/") or any(len(part.encode()) > _MAX_PART for part in folder.split("/")):
-        raise RuleBroken(f"{name} is not the name of a folder")
+        raise _RuleBroken(f"{name} is not the name of a folder")
     return folder
 
 
@@ -359,42 +342,42 @@ def _tables(value: Any, name: str) -> dict[str, SavedTable]:
     found = {}
     for role, table in _mapping(value, name).items():
         if role not in ROLES or not isinstance(table, dict) or set(table) != {"path", "version", "sha256"}:
-            raise RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path, version and sha256")
-        path, of_it = _text(table["path"], f"the path of table {role}"), f"of the commit of table {role}"
-        version = _number(table["version"], f"the version of table {role}")
+            raise _RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path, version and sha256")
         checksum = table["sha256"]
         found[role] = SavedTable(
-            path=path, version=version, sha256=None if checksum is None else _checksum(checksum, of_it)
+            path=_text(table["path"], f"the path of table {role}"),
+            version=_number(table["version"], f"the version of table {role}"),
+            sha256=None if checksum is None else _checksum(checksum, f"of the commit of table {role}"),
         )
     return found
 
 
 def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
-    if not isinstance(value, list) or len(value) > MAX_FILES:
-        raise RuleBroken(f"{name} is not a list of up to {MAX_FILES}")
+    if not isinstance(value, list) or len(value) > _MAX_FILES:
+        raise _RuleBroken(f"{name} is not a list of up to {_MAX_FILES}")
     files = tuple(map(_file, value))
     paths = [file.path for file in files]
-    if JOB_FILE not in paths:
-        raise RuleBroken(f"{name} lacks {JOB_FILE}")
-    if sum(file.size for file in files) > MAX_BYTES:
-        raise RuleBroken(f"{name} have more than {MAX_BYTES} bytes together")
+    if layout.JOB_FILE not in paths:
+        raise _RuleBroken(f"{name} lacks {layout.JOB_FILE}")
+    if sum(file.size for file in files) > _MAX_BYTES:
+        raise _RuleBroken(f"{name} have more than {_MAX_BYTES} bytes together")
     _require_distinct(paths)
     return files
 
 
 def _file(value: Any) -> SavedFile:
     if not isinstance(value, dict) or set(value) != {"path", "size", "sha256"}:
-        raise RuleBroken("a file needs path, size and sha256, and nothing else")
+        raise _RuleBroken("a file needs path, size and sha256, and nothing else")
     checksum = _checksum(value["sha256"], "of a file")
-    path, size = _path(value["path"]), _number(value["size"], "the size of a file", MAX_BYTES)
-    if size > MAX_SMALL_BYTES and path.partition("/")[0] not in (STATE_FOLDER, SOURCES_FOLDER):
-        raise RuleBroken(f"{path[:200]!r} has {size} bytes, and no file of its kind more than {MAX_SMALL_BYTES}")
+    path, size = _path(value["path"]), _number(value["size"], "the size of a file", _MAX_BYTES)
+    if size > MAX_SMALL_BYTES and path.partition("/")[0] not in (layout.STATE_FOLDER, layout.SOURCES_FOLDER):
+        raise _RuleBroken(f"{path[:200]!r} has {size} bytes, and no file of its kind more than {MAX_SMALL_BYTES}")
     return SavedFile(path=path, size=size, sha256=checksum)
 
 
 def _checksum(value: Any, of_what: str) -> str:
     if not isinstance(value, str) or _SHA256.fullmatch(value) is None:
-        raise RuleBroken(f"the sha256 {of_what} is not 64 hexadecimal digits")
+        raise _RuleBroken(f"the sha256 {of_what} is not 64 hexadecimal digits")
     return value
 
 
@@ -403,12 +386,11 @@ def _path(value: Any) -> str:
     path = _text(value, "the path of a file")
     parts = path.split("/")
     if "\\" in path or any(part in ("", ".", "..") or len(part.encode()) > _MAX_PART for part in parts):
-        raise RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
+        raise _RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
     if unicodedata.normalize("NFC", path) != path:
-        raise RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
-    is_copied = parts[0] in COPIED and path not in NOT_COPIED and not f"{path}/".startswith(FOLDERS_NOT_COPIED)
-    if not is_copied or parts[-1].startswith("."):
-        raise RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
+        raise _RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
+    if not is_copied(path):
+        raise _RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
     return path
 
 
@@ -418,24 +400,21 @@ def _require_distinct(paths: Iterable[str]) -> None:
     folders: set[str] = set()
     for path in paths:
         if path in files:
-            raise RuleBroken(f"the path {path[:200]!r} of a file is there twice")
+            raise _RuleBroken(f"the path {path[:200]!r} of a file is there twice")
         files.add(path)
         folders |= {path[:at] for at, character in enumerate(path) if character == "/"}
     both = files & folders
     if both:
-        raise RuleBroken(f"{min(both)[:200]!r} is a file and a folder")
+        raise _RuleBroken(f"{min(both)[:200]!r} is a file and a folder")
 
 
 def _require_ends_with(batch: int, files: Iterable[SavedFile]) -> None:
     """Refuse batches that are not committed: a start would run them, on whatever files of this machine they name."""
-    for log in (OFFSETS_FOLDER, COMMITS_FOLDER):
+    for log in (layout.OFFSETS_FOLDER, layout.COMMITS_FOLDER):
         names = [file.path.removeprefix(f"{log}/") for file in files if file.path.startswith(f"{log}/")]
-        if str(batch) not in names or not all(_is_batch_up_to(batch, name) for name in names):
-            raise RuleBroken(f"the files of {log} are not those of batches up to {batch}")
-
-
-def _is_batch_up_to(batch: int, name: str) -> bool:
-    return name.isascii() and name.isdecimal() and int(name) <= batch
+        are_batches = all(name.isascii() and name.isdecimal() and int(name) <= batch for name in names)
+        if str(batch) not in names or not are_batches:
+            raise _RuleBroken(f"the files of {log} are not those of batches up to {batch}")
 
 
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
@@ -444,11 +423,11 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "checkpoint": _folder,
     "job": _text,
     "job_id": _job_id,
-    "epoch": _epoch,
+    "epoch": lambda value, name: _number(value, name, MAX_EPOCH),
     "state_version": _number,
     "declaration": _mapping,
     "batch": _number,
-    "unfinished": _number_or_none,
+    "unfinished": lambda value, name: None if value is None else _number(value, name),
     "settings": _texts,
     "versions": _texts,
     "tables": _tables,

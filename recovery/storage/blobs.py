@@ -6,14 +6,14 @@ A blob is `blobs/<SHA-256 of its content>`. No content is trusted before it was 
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from panekeeper.recovery.errors import DamagedSavepoint
 from panekeeper.recovery.storage.archive import Archive, ByteSink
-from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.recovery.storage.files import Files, map_parallel
 
 _BLOB = re.compile(r"blobs/[0-9a-f]{64}")
 
@@ -62,60 +62,36 @@ ProgressCallback = Callable[[TransferProgress], None]
 """Called after each file of a transfer, in the thread that waits for it."""
 
 
-class ChecksumSink:
-    """Computes size and checksum of the bytes written to it, and writes them on to another sink if there is one."""
+class CheckedSink:
+    """Computes size and checksum of what is written to it, and writes it on to other sinks.
 
-    def __init__(self, into: ByteSink | None = None) -> None:
+    Args:
+        into: where the bytes go.
+        limit: how many there may be: what is read may be larger than it should be.
+        name: what is read, for the error.
+    """
+
+    def __init__(self, *into: ByteSink, limit: int | None = None, name: str = "") -> None:
         self._hash = hashlib.sha256()
-        self._into = into
+        self._into, self._limit, self._name = into, limit, name
         self.size = 0
 
     def write(self, data: bytes, /) -> int:
-        """Write the next piece and return its length."""
-        self._hash.update(data)
+        """Write the next piece and return its length; raises `DamagedSavepoint` beyond the limit."""
         self.size += len(data)
-        if self._into is not None:
-            self._into.write(data)
+        if self._limit is not None and self.size > self._limit:
+            raise DamagedSavepoint(
+                f"{self._name} is damaged: it has more than {self._limit} bytes; use another savepoint"
+            )
+        self._hash.update(data)
+        for sink in self._into:
+            sink.write(data)
         return len(data)
 
     @property
     def sha256(self) -> str:
         """The checksum of the bytes written so far."""
         return self._hash.hexdigest()
-
-    def matches(self, file: SavedFile) -> bool:
-        """Return whether the bytes written so far are the content of a file."""
-        return (self.size, self.sha256) == (file.size, file.sha256)
-
-
-class LimitedSink:
-    """Writes bytes on to another sink, up to a number of them: what is read may be larger than it should be.
-
-    Args:
-        into: where the bytes go.
-        limit: how many there may be.
-        name: what is read, for the error.
-    """
-
-    def __init__(self, into: ByteSink, limit: int, name: str) -> None:
-        self._into = into
-        self._left = limit
-        self._limit = limit
-        self._name = name
-
-    def write(self, data: bytes, /) -> int:
-        """Write the next piece and return its length.
-
-        Raises:
-            DamagedSavepoint: there are more bytes than allowed.
-        """
-        self._left -= len(data)
-        if self._left < 0:
-            raise DamagedSavepoint(
-                f"{self._name} is damaged: it has more than {self._limit} bytes; use another savepoint"
-            )
-        self._into.write(data)
-        return len(data)
 
 
 class ChangedMeanwhile(Exception):
@@ -126,13 +102,16 @@ class ChangedMeanwhile(Exception):
         self.filename = filename
 
 
-def describe(files: Files, path: str) -> SavedFile:
-    """Read a file of a checkpoint and return its size and checksum.
+def read_small(archive: Archive, file: str, limit: int) -> bytes:
+    """Return the content of a file of an archive; raises `DamagedSavepoint` if it has more bytes than the limit."""
+    content = io.BytesIO()
+    archive.get(file, CheckedSink(content, limit=limit, name=file))
+    return content.getvalue()
 
-    Raises:
-        FileNotFoundError: it was removed meanwhile.
-    """
-    sink = ChecksumSink()
+
+def describe(files: Files, path: str) -> SavedFile:
+    """Read a file of a checkpoint and return its size and checksum."""
+    sink = CheckedSink()
     files.get(path, sink)
     return SavedFile(path=path, size=sink.size, sha256=sink.sha256)
 
@@ -140,12 +119,12 @@ def describe(files: Files, path: str) -> SavedFile:
 def upload(
     archive: Archive, folder: Files, files: Sequence[SavedFile], progress: ProgressCallback | None
 ) -> TransferProgress:
-    """Store the contents that the archive does not have yet.
+    """Store the contents that the archive does not have yet, and read all of them back; damaged ones are sent again.
 
     Args:
         archive: where to.
         folder: the checkpoint the files are in.
-        files: which of its files.
+        files: which of its files, as they were described.
         progress: called after each file.
 
     Returns:
@@ -153,6 +132,8 @@ def upload(
 
     Raises:
         FileNotFoundError: a file was removed meanwhile.
+        ChangedMeanwhile: a file is no longer as it was described.
+        DamagedSavepoint: what is read back differs.
     """
     unique = {file.blob: file for file in files}
     stored = archive.sizes("blobs/")
@@ -160,15 +141,24 @@ def upload(
     total = sum(file.size for file in unique.values())
     reused = total - sum(file.size for file in new)
     sent = 0
-    for file, _ in map_parallel(lambda file: upload_one(archive, folder, file), new):
+    for file, _ in map_parallel(lambda file: _upload_one(archive, folder, file), new):
         sent += file.size
         if progress is not None:
             progress(TransferProgress(sent=sent, reused=reused, total=total))
+    for file in find_damaged(archive, files):
+        _upload_one(archive, folder, file)
+        if _is_intact(archive, file):
+            continue
+        if describe(folder, file.path) != file:
+            raise ChangedMeanwhile(file.path)
+        raise DamagedSavepoint(
+            f"{file.path} was stored in {archive.location}, and what is read from there differs; use another "
+            f"location, or drain the job of {folder.root} first, if one runs"
+        )
     return TransferProgress(sent=sent, reused=reused, total=total)
 
 
-def upload_one(archive: Archive, folder: Files, file: SavedFile) -> None:
-    """Store the content of one file, replacing the blob if it is there."""
+def _upload_one(archive: Archive, folder: Files, file: SavedFile) -> None:
     with folder.local_copy(file.path) as copy:
         archive.put_file(file.blob, copy)
 
@@ -176,56 +166,31 @@ def upload_one(archive: Archive, folder: Files, file: SavedFile) -> None:
 def find_damaged(archive: Archive, files: Sequence[SavedFile]) -> list[SavedFile]:
     """Read each distinct content back and return the files whose blobs are missing or altered."""
     unique = list({file.blob: file for file in files}.values())
-    return [file for file, intact in map_parallel(lambda file: is_intact(archive, file), unique) if not intact]
+    return [file for file, intact in map_parallel(lambda file: _is_intact(archive, file), unique) if not intact]
 
 
-def is_intact(archive: Archive, file: SavedFile) -> bool:
-    """Read a blob back and return whether it is the content of the file."""
-    sink = ChecksumSink()
+def _is_intact(archive: Archive, file: SavedFile) -> bool:
     try:
-        archive.get(file.blob, LimitedSink(sink, file.size, file.blob))
-    except (FileNotFoundError, DamagedSavepoint):
+        download(archive, file)
+    except DamagedSavepoint:
         return False
-    return sink.matches(file)
+    return True
 
 
-def download(archive: Archive, file: SavedFile, into: ByteSink) -> None:
-    """Write the content of a file into a sink, piece by piece.
+def download(archive: Archive, file: SavedFile, *into: ByteSink) -> None:
+    """Write the content of a file into sinks, piece by piece.
 
     Raises:
         DamagedSavepoint: its blob is missing or altered. What was written so far stays there.
     """
-    sink = ChecksumSink(into)
+    name = f"{file.blob} ({file.path})"
+    sink = CheckedSink(*into, limit=file.size, name=name)
     try:
-        archive.get(file.blob, LimitedSink(sink, file.size, f"{file.blob} ({file.path})"))
+        archive.get(file.blob, sink)
     except FileNotFoundError:
-        raise DamagedSavepoint(f"{file.blob} ({file.path}) is missing; use another savepoint") from None
-    if not sink.matches(file):
+        raise DamagedSavepoint(f"{name} is missing; use another savepoint") from None
+    if (sink.size, sink.sha256) != (file.size, file.sha256):
         raise DamagedSavepoint(
-            f"{file.blob} ({file.path}) is damaged: it has {sink.size} bytes and the checksum {sink.sha256[:12]}..., "
+            f"{name} is damaged: it has {sink.size} bytes and the checksum {sink.sha256[:12]}..., "
             f"not {file.size} bytes and {file.sha256[:12]}...; use another savepoint"
-        )
-
-
-def repair_damaged(archive: Archive, folder: Files, files: Sequence[SavedFile]) -> None:
-    """Read every content back, and send again what is damaged.
-
-    Args:
-        archive: where they are stored.
-        folder: the checkpoint that they are from.
-        files: the files, as they were described.
-
-    Raises:
-        ChangedMeanwhile: a file is no longer as it was described.
-        DamagedSavepoint: what is read back differs.
-    """
-    for file in find_damaged(archive, files):
-        upload_one(archive, folder, file)
-        if is_intact(archive, file):
-            continue
-        if describe(folder, file.path) != file:
-            raise ChangedMeanwhile(file.path)
-        raise DamagedSavepoint(
-            f"{file.path} was stored in {archive.location}, and what is read from there differs; use another "
-            f"location, or drain the job of {folder.root} first, if one runs"
         )

@@ -22,8 +22,7 @@ from pathlib import Path
 
 from panekeeper.recovery.errors import ArchiveError, SavepointRefused
 from panekeeper.recovery.storage.archive import Archive
-from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import Files, LocalFiles
 from panekeeper.recovery.storage.s3 import S3Files, S3Options
 from panekeeper.state.checkpoint.folder import local_path
 
@@ -62,14 +61,9 @@ def register_archive(scheme: str, factory: OpenArchive) -> None:
 
 
 def open_archive(location: LocationOrArchive, s3: S3Options | None = None) -> Archive:
-    """Return the archive at a location. Nothing is read yet.
+    """Return the archive at a folder, `s3://bucket/prefix` or a URL of a registered scheme, or the archive given.
 
-    Args:
-        location: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive, which is returned.
-        s3: how S3 is reached.
-
-    Raises:
-        ArchiveError: no archive is known for the scheme, the URL names no bucket, or boto3 is missing.
+    Nothing is read yet. Raises `ArchiveError` if no archive is known for the scheme, or as `files_at`.
     """
     if not isinstance(location, str | os.PathLike):
         return location
@@ -88,17 +82,9 @@ def open_archive(location: LocationOrArchive, s3: S3Options | None = None) -> Ar
 
 
 def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
-    """Return the files at a path or URL. Nothing is read yet.
+    """Return the files at a path, `file:`, `s3://` or `s3a://`; None for a file system that only Spark reaches.
 
-    Args:
-        place: a path, `file:`, `s3://` or `s3a://`.
-        s3: how S3 is reached.
-
-    Returns:
-        The files; None for a file system that only Spark reaches.
-
-    Raises:
-        ArchiveError: the path is empty, a URL of S3 names no bucket, or boto3 is missing.
+    Nothing is read yet. Raises `ArchiveError` if the path is empty, a URL names no bucket, or boto3 is missing.
     """
     name = os.fspath(place)
     if not name:
@@ -111,11 +97,7 @@ def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
 
 
 def place_of(path: str) -> str:
-    """Return one spelling of a path or URL: two of the same place are equal.
-
-    Args:
-        path: as a user, Spark or a manifest spells it.
-    """
+    """Return one spelling of a path or URL, as a user, Spark or a manifest spells it: two of a place are equal."""
     files = files_at(path)
     return path.rstrip("/") if files is None else files.location
 
@@ -124,31 +106,19 @@ def resolved_place(path: str) -> str:
     """Return one spelling of a path or URL, as `place_of`, also where links lead to it.
 
     For what is to be protected. What is permitted goes by the name that was given: a link can be changed.
-
-    Args:
-        path: as a user, Spark or a manifest spells it.
     """
     local = local_path(path)
     return place_of(path) if local is None else str(local.resolve())
 
 
 def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
-    """Return the files of a checkpoint. Nothing is read yet.
-
-    Args:
-        checkpoint: a local folder, or one on S3.
-        s3: how S3 is reached.
-
-    Raises:
-        SavepointRefused: it is neither on a local disk nor a folder on S3.
-    """
+    """Return the files of a checkpoint; raises `SavepointRefused` unless it is on a local disk or on S3."""
     files = files_at(checkpoint, s3)
     if files is None:
         raise SavepointRefused(
             f"the checkpoint {os.fspath(checkpoint)} is neither on a local disk nor on S3, and of the commands only "
             "`status` and `drain` work on a checkpoint elsewhere: there are no savepoints of it"
         )
-    files.parent()  # the intent of a restore is written beside the checkpoint
     return files
 
 

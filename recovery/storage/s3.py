@@ -23,7 +23,6 @@ from panekeeper.recovery.errors import (
     ArchiveError,
     ArchiveNotFound,
     ArchiveUnreachable,
-    SavepointRefused,
 )
 from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.state.checkpoint.clock import monotonic_seconds
@@ -85,15 +84,7 @@ _FIRST_SERVER_ERROR = 500
 
 
 class Bucket:
-    """One bucket. Nothing is sent before the first call.
-
-    Args:
-        name: of the bucket.
-        options: how it is reached.
-
-    Raises:
-        ArchiveError: the name is empty or holds credentials, or boto3 is not installed.
-    """
+    """One bucket. Nothing is sent before the first call."""
 
     def __init__(self, name: str, options: S3Options) -> None:
         if "@" in name or ":" in name:  # a secret may hold a slash: then only its beginning is here
@@ -138,14 +129,9 @@ class Bucket:
         )
 
     def checked(self, response: dict[str, Any], field: str) -> dict[str, Any]:
-        """Return a response that has a field which each store sends; a web page that was parsed as one has none.
+        """Return a response that has a field which each store sends: `Name` of a list, `ETag` of an object.
 
-        Args:
-            response: as boto3 returns it.
-            field: `Name` of a list, `ETag` of an object.
-
-        Raises:
-            ArchiveUnreachable: it lacks the field.
+        A web page that was parsed as a response has none, which raises `ArchiveUnreachable`.
         """
         objects = response.get("Contents", ())
         if field not in response or not all({"Key", "Size"} <= one.keys() for one in objects):
@@ -153,14 +139,7 @@ class Bucket:
         return response
 
     def content(self, response: dict[str, Any]) -> bytes:
-        """Return the content of a small file, read piece by piece: a store may send, or announce, any number of bytes.
-
-        Args:
-            response: of `get_object`.
-
-        Raises:
-            ArchiveError: it is too large.
-        """
+        """Return the content of a small file, read piece by piece: a store may send any number of bytes."""
         found = bytearray()
         for piece in self.checked(response, "ETag")["Body"].iter_chunks(_PIECE):
             found += piece
@@ -169,11 +148,7 @@ class Bucket:
         return bytes(found)
 
     def transfer(self, size: int | None = None) -> Any:
-        """Return how a file is transferred: a large one in parts and in parallel.
-
-        Args:
-            size: its bytes; None if not known.
-        """
+        """Return how a file is transferred: a large one, or one of unknown size, in parts and in parallel."""
         from boto3.s3.transfer import TransferConfig
 
         part = self.options.part_size
@@ -272,10 +247,7 @@ class RetryPolicy:
     def retry_delay(self, *, response: Any, attempts: int, request_dict: dict[str, Any], **_: Any) -> float | None:
         """Return the delay before the next attempt, in seconds; None: botocore decides.
 
-        Args:
-            response: (HTTP response, parsed response); None if there was none.
-            attempts: how often this call was tried.
-            request_dict: the call; the time of its first failure is stored in its context.
+        The time of the first failure of a call is stored in its context.
         """
         if response is not None and response[0].status_code < _FIRST_SERVER_ERROR:
             self._has_responded = True
@@ -310,11 +282,7 @@ class S3Files(JsonFiles):
 
     @staticmethod
     def at(place: str, options: S3Options) -> S3Files:
-        """Return the files at `s3://bucket/prefix` or `s3a://bucket/prefix`.
-
-        Raises:
-            ArchiveError: the URL names no bucket, or boto3 is not installed.
-        """
+        """Return the files at `s3://bucket/prefix` or `s3a://bucket/prefix`."""
         bucket, _, prefix = place.partition("://")[2].partition("/")
         return S3Files(Bucket(bucket, options), prefix)
 
@@ -337,24 +305,6 @@ class S3Files(JsonFiles):
     def place(self) -> str:
         """The same URL with the scheme that Spark needs, s3a."""
         return spark_url(self.location)
-
-    @property
-    def name(self) -> str:
-        """The last part of the prefix."""
-        return self._folder.rpartition("/")[2]
-
-    def parent(self) -> S3Files:
-        """Return the folder that contains this one.
-
-        Raises:
-            SavepointRefused: this is a whole bucket.
-        """
-        if not self._folder:
-            raise SavepointRefused(
-                f"{self.root} is a whole bucket, and nothing can be written beside it; "
-                f"name a folder in it: {self.root}/..."
-            )
-        return S3Files(self._bucket, self._folder.rpartition("/")[0])
 
     def child(self, name: str) -> S3Files:
         """Return a folder in this one."""
@@ -391,11 +341,7 @@ class S3Files(JsonFiles):
             self._put(client, name, data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Store a small file under a name that is free.
-
-        Raises:
-            FileExistsError: a file of that name is there.
-        """
+        """Store a small file under a name that is free. Raises `FileExistsError`."""
         from botocore.exceptions import ClientError
 
         with self._client() as client:
@@ -411,11 +357,7 @@ class S3Files(JsonFiles):
         (self.put_bytes if replace else self.put_new)(name, content)
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
-        """Replace a small file if its content is still the old one.
-
-        Raises:
-            FileExistsError: it is another.
-        """
+        """Replace a small file if its content is still the old one. Raises `FileExistsError` if it is another."""
         from botocore.exceptions import ClientError
 
         with self._client() as client:
@@ -431,9 +373,6 @@ class S3Files(JsonFiles):
             if self.read(name) != new:  # else the store has repeated a request whose response was lost
                 raise FileExistsError(f"{name} in {self.root} was replaced meanwhile")
 
-    def require_within(self, name: str) -> None:
-        """Return: S3 has no links."""
-
     @contextmanager
     def open_new(self, name: str) -> Iterator[BinaryIO]:
         """Open a file for writing; it is stored when the block ends without an error."""
@@ -443,32 +382,20 @@ class S3Files(JsonFiles):
             self.put_file(name, Path(written.name))
 
     def get(self, name: str, into: ByteSink) -> None:
-        """Write the content of a file into a sink.
-
-        Raises:
-            FileNotFoundError: there is no file of that name.
-        """
+        """Write the content of a file into a sink. Raises `FileNotFoundError` if there is none of that name."""
         with self._client() as client, self._not_found_as_file_error(name):
             client.download_fileobj(
                 self._bucket.name, self._key(name), _UnseekableSink(into), Config=self._bucket.transfer()
             )
 
     def read(self, name: str) -> bytes:
-        """Return the content of a small file.
-
-        Raises:
-            FileNotFoundError: there is no file of that name.
-        """
+        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
         with self._client() as client, self._not_found_as_file_error(name):
             return self._bucket.content(client.get_object(Bucket=self._bucket.name, Key=self._key(name)))
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """Provide a copy on this host while the block lasts.
-
-        Raises:
-            FileNotFoundError: there is no file of that name.
-        """
+        """Provide a copy on this host while the block lasts. Raises `FileNotFoundError` if there is no such file."""
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as copy:
             self.get(name, copy)
             copy.flush()

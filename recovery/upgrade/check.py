@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.recovery.savepoint.catalog import show_trusted
-from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.savepoint.state_reader import stored_handlers
 from panekeeper.recovery.storage.archive import Archive
-from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.recovery.storage.locations import LocationOrArchive, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upgrade.rescale import PARTITIONS

@@ -21,15 +21,14 @@ from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, require_stopped
 from panekeeper.recovery.restore.restore import restore
-from panekeeper.recovery.savepoint.catalog import show
-from panekeeper.recovery.savepoint.checkpoint_reader import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.catalog import require_no_overlap, show
+from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import savepoint, table_versions
 from panekeeper.recovery.savepoint.manifest import manifest_file
-from panekeeper.recovery.savepoint.overlap import require_no_overlap
 from panekeeper.recovery.savepoint.state_reader import digests
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
-from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options

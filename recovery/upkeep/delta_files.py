@@ -19,9 +19,8 @@ from deltalake import DeltaTable
 
 from panekeeper.framework.engine.sink.library_rules import files_of, open_table
 from panekeeper.framework.engine.sink.spark_table import LARGE_OUTPUT
-from panekeeper.recovery.storage.delta_log import has_version, owner_of
-from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.parallel import map_parallel
+from panekeeper.recovery.storage.delta_tables import has_version, owner_of
+from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.state.checkpoint.job_record import OWNER
 
 _TARGET_BYTES = 100 * 1024 * 1024

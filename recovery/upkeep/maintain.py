@@ -28,8 +28,7 @@ from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, holding
 from panekeeper.recovery.jobs.tables import require_owned
-from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
-from panekeeper.recovery.storage.delta_versions import delta_options
+from panekeeper.recovery.storage.delta_tables import WEEK, delta_options, parse_interval
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at
 from panekeeper.recovery.storage.s3 import S3Options

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.savepoint.activity import active_markers
-from panekeeper.recovery.savepoint.catalog import no_savepoints, savepoints
-from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.catalog import active_markers, no_savepoints, savepoints
+from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive

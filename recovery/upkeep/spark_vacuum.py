@@ -11,8 +11,13 @@ import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from panekeeper.recovery.savepoint.retention import WEEK, parse_interval
-from panekeeper.recovery.storage.delta_log import committed_at, newest_version, table_properties
+from panekeeper.recovery.storage.delta_tables import (
+    WEEK,
+    committed_at,
+    newest_version,
+    parse_interval,
+    table_properties,
+)
 from panekeeper.recovery.storage.files import Files
 
 RETENTION = "delta.deletedFileRetentionDuration"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.folder import JOB_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
 from panekeeper.state.errors import CheckpointError

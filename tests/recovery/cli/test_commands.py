@@ -11,7 +11,7 @@ import pytest
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveError
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import JOB_FILE

@@ -18,6 +18,7 @@ from panekeeper.recovery.cli.printing import watch
 from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.status import JobStatus, Limits, with_health
+from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
@@ -171,7 +172,7 @@ def test_folders_of_other_kinds_are_not_jobs(storage: str) -> None:
     """Not a Delta table, nor savepoints, nor a folder that has only the name of our own."""
     job = FakeCheckpoint(f"{storage}/deep/one").run(1)
     for name in ("table/_delta_log/x", "savepoints/blobs/x", "savepoints/savepoints/x", "code/panekeeper/x.py"):
-        job.top.parent().put_bytes(name, b"")
+        checkpoint_at(f"{storage}/deep").put_bytes(name, b"")
     FakeCheckpoint(f"{storage}/deep/table/inner").run(1)
     FakeCheckpoint(f"{storage}/deep/savepoints/inner").run(1)
     assert [one.checkpoint for one in list_jobs([storage])] == [job.files.root]

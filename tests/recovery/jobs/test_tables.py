@@ -10,7 +10,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.recovery.errors import SavepointError
 from panekeeper.recovery.jobs.tables import versions_after_batch
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 
 
 def commit(folder: Path, batch: int | None = None) -> None:

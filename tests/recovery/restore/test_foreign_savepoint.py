@@ -13,16 +13,15 @@ from typing import Any
 import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused, UntrustedSavepoint
+from panekeeper.recovery.restore.checks import SharedTables, target_at, unconfirmed_tables
 from panekeeper.recovery.restore.clone import clone
-from panekeeper.recovery.restore.confirmed_tables import unconfirmed_tables
 from panekeeper.recovery.restore.restore import restore
-from panekeeper.recovery.restore.target import target_at
 from panekeeper.recovery.savepoint.catalog import show, verify
-from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
 from panekeeper.recovery.savepoint.create import Savepoint
 from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE, manifest_file
 from panekeeper.recovery.storage.archive import Archive
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.folder import JOB_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH
 from panekeeper.state.errors import CorruptState
@@ -41,7 +40,7 @@ COPIES = USES | {"verify": lambda archive, _: temporary_copy(archive, show(archi
 
 def with_tables(job: FakeCheckpoint) -> FakeCheckpoint:
     """Let a job have a table, in a Delta log of one commit."""
-    folder = job.top.parent().child("log")
+    folder = LocalFiles(job.folder.parent / "log")
     folder.put_bytes("_delta_log/00000000000000000000.json", b"{}")
     job.tables(log=folder.root, view=None)
     return job
@@ -97,18 +96,6 @@ def test_a_blob_that_is_larger_than_its_manifest_says_is_not_read_to_its_end(arc
         restore(archive, "one")
 
 
-def test_no_file_is_written_through_a_link(tmp_path: Path) -> None:
-    """A link within the target folder, or in its place."""
-    (tmp_path / "outside").mkdir()
-    (tmp_path / "target").mkdir()
-    (tmp_path / "target/state").symlink_to(tmp_path / "outside")
-    (tmp_path / "link").symlink_to(tmp_path / "outside")
-    for folder, name in (("target", "state/0/x"), ("link", "metadata")):
-        with pytest.raises(SavepointRefused, match=r"a link at .* leads out of"):
-            LocalFiles(tmp_path / folder).require_within(name)
-    LocalFiles(tmp_path / "target").require_within("metadata")
-
-
 def test_a_table_that_only_the_manifest_names_is_not_taken_back(
     job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
 ) -> None:
@@ -128,11 +115,13 @@ def test_tables_are_confirmed_by_the_checkpoint_or_the_caller(
 ) -> None:
     """In any spelling of their path."""
     manifest = savepoint(with_tables(job).folder, "one", to=archive).manifest
-    here, new = target_at(job.top, "readings"), target_at(LocalFiles(tmp_path / "new"), "readings")
-    assert unconfirmed_tables(manifest, here, ()) == ()
-    assert unconfirmed_tables(manifest, new, ()) == (f"{tmp_path}/log",)
-    assert unconfirmed_tables(manifest, new, [f"file:{tmp_path}/x/../log"]) == ()
-    assert unconfirmed_tables(manifest, new, [tmp_path / "log"]) == ()
+    here, new = (
+        SharedTables.of(manifest, target_at(root, "readings")) for root in (job.top, LocalFiles(tmp_path / "new"))
+    )
+    assert unconfirmed_tables(here, ()) == ()
+    assert unconfirmed_tables(new, ()) == (f"{tmp_path}/log",)
+    assert unconfirmed_tables(new, [f"file:{tmp_path}/x/../log"]) == ()
+    assert unconfirmed_tables(new, [tmp_path / "log"]) == ()
 
 
 @pytest.mark.parametrize("lost", ["folder", TABLES_FILE])

@@ -10,9 +10,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.restore.confirmed_tables import other_jobs, unchanged_tables, unconfirmed_tables
+from panekeeper.recovery.restore.checks import SharedTables, target_at, unconfirmed_tables
 from panekeeper.recovery.restore.restore import restore
-from panekeeper.recovery.restore.target import target_at
 from panekeeper.recovery.savepoint.catalog import show
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
@@ -36,9 +35,14 @@ def shared(job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path) -> Path:
     return tmp_path / "quarantine"
 
 
+def shared_tables(job: FakeCheckpoint, archive: MemoryArchive, name: str = "one") -> SharedTables:
+    """What a restore of a savepoint finds in the logs."""
+    return SharedTables.of(show(archive, name), target_at(job.top, "readings"))
+
+
 def unconfirmed(job: FakeCheckpoint, archive: MemoryArchive, *tables: Path) -> tuple[str, ...]:
     """Tables that the caller must name."""
-    return unconfirmed_tables(show(archive, "one"), target_at(job.top, "readings"), tables)
+    return unconfirmed_tables(shared_tables(job, archive), tables)
 
 
 def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
@@ -63,9 +67,9 @@ def test_a_table_that_others_alone_have_written_to_since_stays(
     DeltaTable(shared).optimize.compact()
     preview = restore(archive, "one", dry_run=True)
     assert (preview.unconfirmed, preview.tables["quarantine"].old) == ((), preview.tables["quarantine"].new)
-    assert unchanged_tables(show(archive, "one"), target_at(job.top, "readings")) == {str(shared)}
+    assert shared_tables(job, archive).not_of_this_job() == {str(shared)}
     refuse(shared, OWN.replace("#0", "#1"), 3)
-    assert unchanged_tables(show(archive, "one"), target_at(job.top, "readings")) == set()
+    assert shared_tables(job, archive).not_of_this_job() == set()
 
 
 @pytest.mark.parametrize("change", ["DELETE", "another program", "another id"])
@@ -106,10 +110,9 @@ def test_rows_that_the_job_has_written_under_another_id_are_its_own(
     elsewhere = "readings/{}@aaaaaaaaaaaa#1"
     refuse(tmp_path / "log", elsewhere.format("log"), 3)
     refuse(shared, elsewhere.format("quarantine"), 3)
-    target = target_at(job.top, "readings")
-    assert other_jobs(show(archive, "two"), target) == {}
+    assert shared_tables(job, archive, "two").other_jobs() == {}
     refuse(shared, OTHER, 4)
-    assert other_jobs(show(archive, "two"), target) == {str(shared): ["flights"]}
+    assert shared_tables(job, archive, "two").other_jobs() == {str(shared): ["flights"]}
 
 
 def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: MemoryArchive, shared: Path) -> None:
@@ -122,8 +125,7 @@ def test_rows_that_are_gone_already_do_not_count(job: FakeCheckpoint, archive: M
     kept = DeltaTable(shared).version()
     refuse(shared, OWN, 4)
     DeltaTable(shared).restore(kept)
-    target = target_at(job.top, "readings")
-    assert other_jobs(show(archive, "one"), target) == {str(shared): ["flights"]}
+    assert shared_tables(job, archive).other_jobs() == {str(shared): ["flights"]}
 
 
 def test_rows_that_a_restore_of_the_other_job_has_discarded_do_not_come_back(

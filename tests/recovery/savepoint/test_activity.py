@@ -11,9 +11,15 @@ from typing import Any
 import pytest
 
 from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
-from panekeeper.recovery.savepoint.activity import MARKER_LIFETIME, active_markers, activity_marker
-from panekeeper.recovery.savepoint.catalog import PruneResult, prune, verify
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.savepoint.catalog import (
+    MARKER_LIFETIME,
+    PruneResult,
+    active_markers,
+    activity_marker,
+    prune,
+    verify,
+)
+from panekeeper.recovery.storage.files import LocalFiles
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

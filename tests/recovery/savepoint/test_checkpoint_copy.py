@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint
-from panekeeper.recovery.savepoint.checkpoint_copy import _is_within, write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_files import _is_within, write_checkpoint
 from panekeeper.recovery.savepoint.manifest import MAX_SMALL_BYTES, Manifest
 from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.recovery.storage.blobs import SavedFile
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 from tests.recovery.savepoint.test_manifest import MANIFEST
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -11,7 +11,7 @@ import pytest
 from panekeeper.recovery.errors import DamagedSavepoint, ForeignManifest, NewerSavepoint, SavepointError
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
-from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.delta_tables import SavedTable
 
 FILES = ("commits/7", "metadata", "offsets/7", "panekeeper/job.json")
 MANIFEST = Manifest(

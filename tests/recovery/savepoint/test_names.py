@@ -11,7 +11,7 @@ from panekeeper.recovery.errors import ArchiveError, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import TransferProgress
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -158,14 +158,3 @@ def test_prune_keeps_at_least_one(archive: MemoryArchive) -> None:
     """To keep none is refused."""
     with pytest.raises(SavepointRefused, match="keep is 0"):
         prune(archive, keep=0)
-
-
-def test_prune_removes_nothing_through_a_link(job: FakeCheckpoint, tmp_path: Path) -> None:
-    """Which leads to the blobs that the savepoints of another location need."""
-    savepoint(job.folder, "one", to=tmp_path / "theirs")
-    savepoint(job.folder, "two", to=tmp_path / "ours")
-    (tmp_path / "ours/blobs").rename(tmp_path / "before")
-    (tmp_path / "ours/blobs").symlink_to(tmp_path / "theirs/blobs")
-    with pytest.raises(SavepointRefused, match=r"blobs/ in .* is a link"):
-        prune(tmp_path / "ours", keep=1)
-    verify(tmp_path / "theirs", "one")

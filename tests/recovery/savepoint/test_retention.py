@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.savepoint.retention import short_retention
-from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.savepoint.create import short_retention
+from panekeeper.recovery.storage.delta_tables import SavedTable
 from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.upgrade.test_check import SAVED
 

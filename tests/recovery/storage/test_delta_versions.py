@@ -12,14 +12,15 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
-from panekeeper.recovery.storage.delta_log import (
+from panekeeper.recovery.storage.delta_tables import (
     SavedTable,
     has_version,
+    missing_files,
+    restore_by_library,
     table_metadata,
     transactions_of,
 )
-from panekeeper.recovery.storage.delta_versions import missing_files, restore
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 
 SAVED = 2
 
@@ -51,7 +52,7 @@ def rows_of(table: SavedTable) -> list[int]:
 
 def test_the_rows_of_the_version_are_back_and_the_transactions_of_later_ones_stay(table: SavedTable) -> None:
     """As after a RESTORE by Spark: that is why a restore begins a new epoch."""
-    restore(folder_of(table), table)
+    restore_by_library(folder_of(table), table)
     assert rows_of(table) == [0, 1, 2]
     assert DeltaTable(table.path).transaction_version("job") == 4
 
@@ -59,7 +60,7 @@ def test_the_rows_of_the_version_are_back_and_the_transactions_of_later_ones_sta
 def test_a_batch_that_comes_between_the_last_check_and_the_restore_is_kept(table: SavedTable) -> None:
     """As of a job that runs by now: this process was paused just there until another restore was done."""
     with pytest.raises(UnsupportedTable, match="cannot restore it"):
-        restore(folder_of(table), table, before_commit=lambda: append(Path(table.path), 5))
+        restore_by_library(folder_of(table), table, before_commit=lambda: append(Path(table.path), 5))
     assert rows_of(table) == [0, 1, 2, 3, 4, 5]
 
 
@@ -67,22 +68,22 @@ def test_files_that_a_later_version_removed_are_in_the_table_again(table: SavedT
     """Rows that were deleted since are back."""
     DeltaTable(table.path).delete("n < 4")
     assert rows_of(table) == [4]
-    restore(folder_of(table), table)
+    restore_by_library(folder_of(table), table)
     assert rows_of(table) == [0, 1, 2]
 
 
 def test_columns_are_those_of_the_version(table: SavedTable) -> None:
     """A column that was added since is gone."""
     append(Path(table.path), 5, column="added")
-    restore(folder_of(table), table)
+    restore_by_library(folder_of(table), table)
     assert DeltaTable(table.path).to_pyarrow_table().column_names == ["n"]
 
 
 def test_a_restore_that_is_done_again_commits_nothing(table: SavedTable) -> None:
     """A restore that was killed repeats this step."""
-    restore(folder_of(table), table)
+    restore_by_library(folder_of(table), table)
     once = DeltaTable(table.path).version()
-    restore(folder_of(table), table)
+    restore_by_library(folder_of(table), table)
     assert DeltaTable(table.path).version() == once
 
 
@@ -92,7 +93,7 @@ def test_a_restore_removes_no_commit_from_the_log_however_old_it_is(table: Saved
     append(Path(table.path), 5)
     for file in Path(table.path, "_delta_log").iterdir():
         os.utime(file, (0, 0))
-    restore(folder_of(table), table)
+    restore_by_library(folder_of(table), table)
     assert has_version(folder_of(table), table.version)
     assert missing_files(folder_of(table), table) == (3, 0)
 
@@ -100,7 +101,7 @@ def test_a_restore_removes_no_commit_from_the_log_however_old_it_is(table: Saved
 def test_a_table_at_its_version_gets_no_commit(table: SavedTable) -> None:
     """Nothing happens if the version is the newest one."""
     newest = SavedTable(path=table.path, version=4)
-    restore(folder_of(newest), newest)
+    restore_by_library(folder_of(newest), newest)
     assert DeltaTable(table.path).version() == 4
 
 
@@ -126,7 +127,7 @@ def test_what_the_library_cannot_restore_is_left_to_spark(table: SavedTable) -> 
     DeltaTable(table.path).delete("n = 0")
     Path(gone.removeprefix("file://")).unlink()
     with pytest.raises(UnsupportedTable, match="the library cannot restore it"):
-        restore(folder_of(table), table)
+        restore_by_library(folder_of(table), table)
     assert rows_of(table) == [1, 2, 3, 4]
 
 
@@ -143,7 +144,7 @@ def test_a_property_of_either_version_that_the_library_does_not_follow_leaves_th
         if number == at + SAVED:
             set_properties(tmp_path / "log", number, {})
     with pytest.raises(UnsupportedTable, match="enableRowTracking"):
-        restore(folder_of(table), table)
+        restore_by_library(folder_of(table), table)
     assert rows_of(table) == [0, 1, 2, 3, 4, 5]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.folder import LocalFolder
 
 

@@ -14,7 +14,7 @@ from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.cli.upgrade import PLAN
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
-from panekeeper.recovery.storage.delta_log import SavedTable
+from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE
 from panekeeper.state.checkpoint.job_record import installed_versions

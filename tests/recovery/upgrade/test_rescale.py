@@ -14,7 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from panekeeper.recovery.cli.upgrade import RESCALE
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.checkpoint_reader import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import manifest_file
 from panekeeper.recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
 from panekeeper.state.checkpoint.epochs import Begin, write_begin

@@ -14,8 +14,8 @@ from moto.server import ThreadedMotoServer
 
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.framework.engine.sink.library_table import LibraryTable
-from panekeeper.recovery.storage.delta_versions import delta_options
-from panekeeper.recovery.storage.local_files import LocalFiles
+from panekeeper.recovery.storage.delta_tables import delta_options
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.s3 import S3Files, S3Options
 from panekeeper.recovery.upkeep.maintain import maintain
 from tests.recovery.conftest import SECRET, FakeCheckpoint

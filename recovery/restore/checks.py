@@ -1,0 +1,380 @@
+"""Step 1 of a restore: what is in the folder, what would be changed, and may it be? Reads only.
+
+The folder may have lost anything: its pointer, the epoch that it points to, or what is in that. Then the restore is the
+way out, and what can be read decides.
+
+A manifest alone does not decide which tables go back: anyone can write one. A table may go back if the checkpoint names
+it as its own, or if the caller names it. Several jobs may share a quarantine or downtime table: where others have
+written to it since the savepoint, and the job itself, too, the caller must name it, as their rows would be gone. Where
+others alone have, there is nothing to take back: it stays as it is.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from panekeeper.framework.engine.sink.delta_tables import OWNED
+from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
+from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.delta_tables import (
+    has_version,
+    jobs_since,
+    newest_version,
+    owner_of,
+    require_version,
+    session_for,
+    transactions_of,
+    version_of,
+)
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, files_at, place_of
+from panekeeper.state.checkpoint.epochs import (
+    EPOCHS_FOLDER,
+    POINTER_FILE,
+    Begin,
+    Pointer,
+    epoch_folder,
+    epoch_numbers,
+    next_epoch,
+    read_begin,
+    read_pointer,
+    stored_pointer,
+)
+from panekeeper.state.checkpoint.job_record import MAX_EPOCH, JobRecord, last_epochs, read_record, read_tables
+from panekeeper.state.errors import CheckpointError, StateError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The folder that a savepoint is restored to.
+
+    Attributes:
+        root: the checkpoint, which need not be there.
+        pointer: what its pointer says; None if there is none, or it is damaged.
+        content: the pointer as it is; None if there is none.
+        current: the folder of the current epoch, or of the newest one if that is not known; None: there is none.
+    """
+
+    root: Files
+    pointer: Pointer | None
+    content: bytes | None
+    current: Files | None
+
+    @property
+    def record(self) -> JobRecord | None:
+        """What the current epoch says of the job; None if there is none or it cannot be read."""
+        try:
+            return None if self.current is None else read_record(self.current)
+        except (StateError, OSError):
+            return None
+
+    @property
+    def tables(self) -> dict[str, str]:
+        """Role -> path of the tables that the current epoch names as its own; none if that is not known."""
+        try:
+            return {} if self.current is None else read_tables(self.current)
+        except (StateError, OSError):
+            return {}
+
+    def pending(self) -> Begin | None:
+        """Return what began the current epoch, if something of it is left to do; None: nothing, or it is not known."""
+        try:
+            begin = None if self.current is None or self.pointer is None else read_begin(self.current)
+        except StateError:
+            return None
+        return None if begin is None or begin.is_done else begin
+
+    def is_unchanged(self) -> bool:
+        """Return whether the pointer is still what it was."""
+        return _content(self.root) == self.content
+
+
+def target_at(root: Files, job: str) -> Target:
+    """Return what is in a folder; raises `SavepointRefused` if it is somebody else's, or of another job."""
+    content, pointer, current = _content(root), None, None
+    try:
+        pointer = stored_pointer(root)
+        found = read_pointer(root)
+        current = None if found is None else epoch_folder(root, found.epoch)
+    except CheckpointError as error:
+        raise SavepointRefused(str(error)) from error
+    except StateError:
+        numbers = epoch_numbers(root)
+        current = epoch_folder(root, numbers[-1]) if numbers else None
+    target = Target(root=root, pointer=pointer, content=content, current=current)
+    if content is None and not set(root.names("")) <= {EPOCHS_FOLDER}:  # an epoch may be left that never became current
+        raise SavepointRefused(f"{root.root} holds files and no checkpoint of Panekeeper; name another folder")
+    names = {one.name for one in (pointer, target.record) if one is not None} - {job}
+    if names:
+        raise SavepointRefused(
+            f"{root.root} is the checkpoint of job {names.pop()!r}, the savepoint is of {job!r}; name another folder"
+        )
+    return target
+
+
+def _content(root: Files) -> bytes | None:
+    try:
+        return root.read(POINTER_FILE)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
+    """Return id of a checkpoint -> last epoch in which the job has written with it, as far as its tables say.
+
+    Tables that no other job writes to name each checkpoint that they have belonged to: by its transactions, and the
+    present one as their owner. Tables that only Spark reaches are not read.
+    """
+    last = {manifest.job_id: manifest.epoch}
+    if (record := target.record) is not None:
+        last[record.id] = max(record.epoch, last.get(record.id, 0))
+    saved = {role: table.path for role, table in manifest.tables.items()}
+    for role, path in {*saved.items(), *target.tables.items()}:
+        files = files_at(path, target.root.s3) if role in OWNED else None
+        try:
+            transactions: Mapping[str, int] = {} if files is None else transactions_of(files)
+        except SavepointError:
+            continue  # the preview says what is wrong with its log
+        in_table = last_epochs(transactions, manifest.job)
+        if (owner := owner_of(transactions)) in in_table:
+            in_table.setdefault(owner, 0)
+        last |= {one: max(epoch, last.get(one, 0)) for one, epoch in in_table.items()}
+    return last
+
+
+@dataclass(frozen=True)
+class SharedTables:
+    """The tables of a savepoint that jobs may share, and who has changed them since. Not of those only Spark reaches.
+
+    Attributes:
+        manifest: the savepoint.
+        target: where it is restored to.
+        changes: path -> id of a checkpoint -> its job, as `jobs_since`.
+    """
+
+    manifest: Manifest
+    target: Target
+    changes: Mapping[str, Mapping[str, str]]
+
+    @staticmethod
+    def of(manifest: Manifest, target: Target) -> SharedTables:
+        """Read the logs of the tables."""
+        shared = [table.path for role, table in manifest.tables.items() if role not in OWNED]
+        return SharedTables(manifest, target, _changes(manifest, target, shared))
+
+    def not_of_this_job(self) -> frozenset[str]:
+        """Return the paths of the tables that jobs of other names alone have changed, or nobody: they do not go back.
+
+        A job of this name may be a copy of the job itself.
+        """
+        own = {"", self.manifest.job}
+        return frozenset(path for path, since in self.changes.items() if not own & {*since.values()})
+
+    def other_jobs(self) -> dict[str, list[str]]:
+        """Return path -> names of other jobs, of the tables that go back and whose rows of theirs would change."""
+        back = {path: since for path, since in self.changes.items() if path not in self.not_of_this_job()}
+        if not back:
+            return {}  # the logs of the other tables have a commit for each batch
+        record = self.target.record
+        # The job of a savepoint that was restored elsewhere has another id. Nobody else writes to its own tables.
+        own_tables = [table.path for role, table in self.manifest.tables.items() if role in OWNED]
+        own = {"", self.manifest.job_id} | ({record.id} if record else set())
+        own |= {id_ for since in _changes(self.manifest, self.target, own_tables).values() for id_ in since}
+        others = {path: {name for id_, name in since.items() if id_ not in own} for path, since in back.items()}
+        return {path: sorted(names) for path, names in others.items() if names}
+
+
+def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict[str, dict[str, str]]:
+    found = {}
+    for table in manifest.tables.values():
+        files = files_at(table.path, target.root.s3) if table.path in paths else None
+        if files is not None and has_version(files, table.version):
+            with suppress(SavepointError):  # the preview says what is wrong with its log
+                found[table.path] = jobs_since(files, table.version)
+    return found
+
+
+def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tuple[str, ...]:
+    """Return the paths of the tables of a savepoint that nobody but its manifest names, or that others write to, too.
+
+    Args:
+        shared: those that jobs may share.
+        tables: paths that the caller names.
+    """
+    named = {place_of(str(path)) for path in tables}
+    places = {place_of(path) for path in shared.target.tables.values()} | named
+    others = shared.other_jobs()
+    return tuple(
+        table.path
+        for table in shared.manifest.tables.values()
+        if (place := place_of(table.path)) not in places or (table.path in others and place not in named)
+    )
+
+
+def require_confirmed(
+    shared: SharedTables, location: str, checkpoint: Location | None, missing: Collection[str]
+) -> None:
+    """Refuse a restore that changes what only the manifest names; the message has the command that permits it.
+
+    Args:
+        shared: the tables that jobs may share.
+        location: where the savepoint is.
+        checkpoint: the folder that the caller named, None if none.
+        missing: paths of tables, as from `unconfirmed_tables`.
+
+    Raises:
+        SavepointRefused: tables are missing, or the folder is not there and was not named.
+    """
+    manifest, root = shared.manifest, shared.target.root.root
+    is_there = shared.target.current is not None
+    if not missing and (checkpoint is not None or is_there):
+        return
+    others = {path: jobs for path, jobs in shared.other_jobs().items() if path in missing}
+    own = [table.path for table in manifest.tables.values() if table.path not in others] if missing else []
+    command = ["panekeeper", "restore", location, manifest.name, "--checkpoint", root]
+    command += [word for path in own for word in ("--table", path)]
+    if others and {*missing} <= {*others}:
+        command += [word for path in others for word in ("--table", path)]
+        tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in others.items())
+        raise SavepointRefused(
+            "a restore would remove what other jobs have written to tables of job "
+            f"{manifest.job!r} since savepoint {manifest.name!r}, or bring back what a restore of theirs has removed "
+            f"since: {tables}. Nothing was changed; take a newer savepoint, or stop these jobs, copy their rows to "
+            f"another table, and confirm it: {shlex.join(command)}"
+        )
+    if is_there:
+        unnamed = [path for path in missing if path not in others]
+        why = f"the checkpoint {root} does not name {', '.join(unnamed)} as its own"
+    else:
+        why = f"there is no checkpoint {root} that says which tables are its own"
+    raise SavepointRefused(
+        f"{why}, and a manifest may be anyone's; nothing was changed. If these paths are those of job "
+        f"{manifest.job!r}, confirm them: {shlex.join(command)}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableVersionChange:
+    """The versions of a table before and after a restore.
+
+    Attributes:
+        path: the table's path or URL.
+        old: its newest version before.
+        new: the version it is restored to; the same one if it does not go back, as only other jobs have written to it.
+    """
+
+    path: str
+    old: int
+    new: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestorePreview:
+    """What a restore changes, or would change.
+
+    Attributes:
+        name: of the savepoint.
+        checkpoint: full name of the folder that is written.
+        replaces: whether a checkpoint is there; the folder of its epoch stays, and is not current any more.
+        batch: the batch after which the job resumes.
+        forgotten: first and last of the committed batches that are discarded, and run again if the sources still hold
+            their rows; None if there are none, or the present checkpoint cannot be read.
+        files: how many files are written.
+        bytes: their size.
+        tables: role -> its versions.
+        epoch: the new one.
+        unconfirmed: paths of tables that only the manifest names; the restore is refused until the caller names them.
+    """
+
+    name: str
+    checkpoint: str
+    replaces: bool
+    batch: int
+    forgotten: tuple[int, int] | None
+    files: int
+    bytes: int
+    tables: Mapping[str, TableVersionChange]
+    epoch: int
+    unconfirmed: tuple[str, ...] = ()
+
+
+def preview_restore(
+    shared: SharedTables,
+    unconfirmed: tuple[str, ...],
+    *,
+    spark: SparkSession | None,
+    tables_are_back: bool = False,
+) -> RestorePreview:
+    """Return what a restore would change.
+
+    Args:
+        shared: the tables that jobs may share, of this savepoint and where it is restored to.
+        unconfirmed: as from `unconfirmed_tables`.
+        spark: the session that reads the tables; a new one if not given.
+        tables_are_back: the current epoch is that of this restore, and some tables, or all, may be back already: their
+            versions are needed no more.
+
+    Raises:
+        TableVersionLost: a table no longer holds the version of the savepoint.
+        DamagedSavepoint: its epoch is beyond all bounds.
+    """
+    manifest, target = shared.manifest, shared.target
+    # The checkpoint may be an older copy: no epoch is used twice that a table knows.
+    epoch = next_epoch(target.root, epochs_in_tables(manifest, target).values())
+    if tables_are_back and target.pointer is not None:
+        epoch = target.pointer.epoch
+    if epoch > MAX_EPOCH:
+        raise DamagedSavepoint(
+            f"the restored job would have epoch {epoch}, and no savepoint of it could be made: savepoint "
+            f"{manifest.name!r}, or {target.root.root}, is not what Panekeeper writes. Use another savepoint or folder"
+        )
+    forgotten = None
+    try:
+        present = -1 if target.current is None else read_checkpoint(target.current).batch
+        forgotten = (manifest.batch + 1, present) if present > manifest.batch else None
+    except ArchiveError:
+        raise
+    except (SavepointError, StateError, OSError, ValueError):
+        pass
+    return RestorePreview(
+        name=manifest.name,
+        checkpoint=target.root.root,
+        replaces=target.content is not None,
+        batch=manifest.batch,
+        forgotten=forgotten,
+        files=len(manifest.files),
+        bytes=manifest.size,
+        tables=_table_changes(shared, spark, tables_are_back=tables_are_back),
+        epoch=epoch,
+        unconfirmed=unconfirmed,
+    )
+
+
+def _table_changes(
+    shared: SharedTables, spark: SparkSession | None, *, tables_are_back: bool
+) -> dict[str, TableVersionChange]:
+    saved, s3 = shared.manifest.tables, shared.target.root.s3
+    paths = [table.path for table in saved.values()]
+    session = cache(lambda: session_for(paths, spark, s3))  # none is started if the library can read all tables
+    # A table that nobody has changed since is at this version, or at a later one with the same rows.
+    unchanged = {path for path in shared.not_of_this_job() if shared.changes[path]}
+    changes = {}
+    for role, table in saved.items():
+        files = files_at(table.path, s3)
+        # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
+        if not (tables_are_back or table.path in unchanged):
+            require_version(session, table, files)
+        old = version_of(session(), table.path) if files is None else newest_version(files)
+        changes[role] = TableVersionChange(
+            path=table.path, old=old, new=old if table.path in unchanged else table.version
+        )
+    return changes
