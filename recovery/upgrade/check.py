@@ -2,7 +2,7 @@
 
 What a difference means is decided in `state/compatibility.py`, as for a start. The report has more than a
 start would check: tables, settings that the checkpoint pins, packages. What a restore would change is another question:
-`recovery/restore/preview.py`.
+`recovery/restore/checks.py`.
 """
 
 from __future__ import annotations
