@@ -15,8 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from panekeeper.framework.builder.ports import ports
-    from panekeeper.framework.builder.windowed import windowed
+    from panekeeper.framework.builder.windowed import ports, windowed
     from panekeeper.framework.declarations import aggregates as agg
     from panekeeper.framework.declarations.durations import Duration, days, hours, minutes, seconds
     from panekeeper.framework.declarations.errors import (
@@ -186,8 +185,7 @@ __all__ = [
 ]
 
 _WHERE = {
-    "panekeeper.framework.builder.ports": "ports",
-    "panekeeper.framework.builder.windowed": "windowed",
+    "panekeeper.framework.builder.windowed": "ports windowed",
     "panekeeper.framework.declarations.durations": "Duration days hours minutes seconds",
     "panekeeper.framework.declarations.errors": """
         CheckpointError CheckpointInUse CorruptState DeclarationError DrainTimeout EventError

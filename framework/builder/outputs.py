@@ -10,14 +10,14 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.builder.named_tables import NamedTables
 from panekeeper.framework.builder.places import (
     Place,
     cluster_columns,
+    create_in_catalog,
+    declared_tables,
+    existing_tables,
     qualified_path,
     require_view,
-    tables_in_catalog,
-    tables_in_folders,
 )
 from panekeeper.framework.declarations.errors import DeclarationError, ForeignCheckpoint
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
@@ -83,7 +83,7 @@ class Computation:
             )
         columns = cluster_columns(cluster_by, self._pipeline.spec.results_schema.names) if cluster_by != () else ()
         layout = TableLayout(properties=dict(properties or {}), cluster_by=columns)
-        tables = tables_in_folders(path or "", others) if table is None else tables_in_catalog(table, others)
+        tables = declared_tables(table or path or "", others, named=table is not None)
         require_view(view, self._pipeline)
         return DeltaJob(self._pipeline, tables, _named=table is not None, _layout=layout)
 
@@ -140,7 +140,7 @@ class DeltaJob:
     @property
     def tables(self) -> Tables:
         """The folders of its tables; of one that the catalog does not have yet, the name."""
-        return NamedTables(self._tables).existing(self._spark) if self._named else self._tables
+        return existing_tables(self._spark, self._tables) if self._named else self._tables
 
     @property
     def _spark(self) -> SparkSession:
@@ -212,8 +212,9 @@ class DeltaJob:
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
         def make_tables(spark: SparkSession, spec: JobSpec, written: Mapping[str, str]) -> Tables:
-            names = NamedTables(self._tables)
-            return names.create(spark, spec, written, self._layout) if self._named else self._tables
+            if self._named:
+                return create_in_catalog(spark, self._tables, spec, written, self._layout)
+            return self._tables
 
         start = Start(
             pipeline=self._pipeline,

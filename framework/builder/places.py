@@ -1,4 +1,8 @@
-"""Where a user puts tables and checkpoints: folders, URLs, or names of tables in a catalog."""
+"""Where a user puts tables and checkpoints: folders, URLs, or names of tables in a catalog.
+
+Tables that are given by their names are created in the catalog of the session at the first start, then used by their
+folders: savepoints, restores and clones know folders only, so a table keeps its results whatever a catalog calls it.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,22 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.declarations.errors import DeclarationError, OutputNotWritable, SinkError, did_you_mean
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.folder import local_path, spark_url
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.pipeline import Pipeline
-    from panekeeper.framework.engine.sink.tables import Tables
+    from panekeeper.framework.engine.sink.tables import TableLayout, Tables
 
 Place = str | os.PathLike[str]
 
@@ -26,24 +36,32 @@ _OF_A_MERGE = re.compile(
 """Columns that a merge adds to the rows for itself, by Spark or by the library of small commits."""
 
 
-def tables_in_folders(path: Place, others: Mapping[str, Place | None]) -> Tables:
-    """Return the tables of a job, each by its folder.
+def declared_tables(log: Place, others: Mapping[str, Place | None], *, named: bool) -> Tables:
+    """Return the tables of a job.
 
     Args:
-        path: of the log.
-        others: role -> folder of the other tables, None: the default. There is no view by default.
+        log: the log.
+        others: role -> one of the other tables, None: the default. There is no view by default.
+        named: each is given by its name in a catalog; otherwise by its folder.
 
     Raises:
-        DeclarationError: two tables in one folder, or a text that looks like the name of a table in a catalog.
+        DeclarationError: two tables in one place, a text that looks like the name of a table where a folder is wanted,
+            or a path where a name is wanted.
     """
-    return _tables(
-        _table_folder("path", path), {role: _table_folder(role, to) if to else None for role, to in others.items()}
+    from panekeeper.framework.engine.sink.tables import Tables
+
+    place = _name if named else _table_folder
+    first = place("table" if named else "path", log)
+    given = {role: place(role, to) if to else None for role, to in others.items()}
+    tables = Tables(
+        log=first,
+        view=given["view"],
+        **{role: given[role] or f"{first}_{role}" for role in ("quarantine", "metrics", "downtime")},
     )
-
-
-def tables_in_catalog(table: str, others: Mapping[str, Place | None]) -> Tables:
-    """Return the tables of a job, each by its name in a catalog. Arguments and errors as `tables_in_folders`."""
-    return _tables(_name("table", table), {role: _name(role, to) if to else None for role, to in others.items()})
+    places = [one for one in astuple(tables) if one]
+    if len(set(places)) < len(places):
+        raise DeclarationError(f"two tables are the same: {', '.join(places)}")
+    return tables
 
 
 def cluster_columns(wanted: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
@@ -135,20 +153,6 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
             )
 
 
-def _tables(log: str, others: Mapping[str, str | None]) -> Tables:
-    from panekeeper.framework.engine.sink.tables import Tables
-
-    tables = Tables(
-        log=log,
-        view=others["view"],
-        **{role: others[role] or f"{log}_{role}" for role in ("quarantine", "metrics", "downtime")},
-    )
-    places = [place for place in astuple(tables) if place]
-    if len(set(places)) < len(places):
-        raise DeclarationError(f"two tables are the same: {', '.join(places)}")
-    return tables
-
-
 def _table_folder(what: str, path: Place) -> str:
     """Return the folder of a table, unless `path` looks like the name of a table in a catalog."""
     if isinstance(path, str) and "/" not in path and "." in path.strip("."):
@@ -167,3 +171,77 @@ def _name(what: str, name: Place) -> str:
             "prod.metrics.worst"
         )
     return name
+
+
+def existing_tables(spark: SparkSession, names: Tables) -> Tables:
+    """Return tables that are given by name by their folders; one that the catalog does not have stays a name."""
+    return type(names)(**{role: name and (_folder_of(spark, name) or name) for role, name in asdict(names).items()})
+
+
+def create_in_catalog(
+    spark: SparkSession, names: Tables, spec: JobSpec, written: Mapping[str, str], layout: TableLayout | None
+) -> Tables:
+    """Create the tables that the catalog does not have, and return all by their folders.
+
+    Args:
+        spark: the session with the catalog.
+        names: the tables, each by its name.
+        spec: what the job writes.
+        written: role -> folder of the tables that this checkpoint has written to.
+        layout: how tables are created; None: as by default.
+
+    Raises:
+        SinkError: a table that this checkpoint has written to is gone from the catalog, or is another one there.
+        OutputNotWritable: a table cannot be created, or is no Delta table.
+    """
+    from panekeeper.framework.engine.sink.tables import TableLayout, new_table
+
+    schemas = names.schemas(spec)
+    folders: dict[str, str] = {}
+    for role, name in ((role, name) for role, name in asdict(names).items() if name is not None):
+        found = _folder_of(spark, name)
+        if (before := written.get(role)) is not None and found != before:
+            raise SinkError(_moved(name, before, found, is_there=is_delta_table(spark, before)))
+        if found is None:
+            try:
+                new_table(spark, role, schemas[name], layout or TableLayout()).tableName(_quoted(name)).execute()
+            except Exception as error:
+                raise OutputNotWritable(
+                    f"the table {name} cannot be created: {first_line(error)}; create its schema, or get the permission"
+                ) from error
+            found = _folder_of(spark, name)
+            assert found is not None, f"{name} was created"
+        folders[role] = found
+    return type(names)(**{**asdict(names), **folders})
+
+
+def _folder_of(spark: SparkSession, name: str) -> str | None:
+    """Return the folder of a table in the catalog; None if there is no such table."""
+    if not spark.catalog.tableExists(_quoted(name)):
+        return None
+    try:
+        detail = spark.sql(f"DESCRIBE DETAIL {_quoted(name)}").select("format", "location").collect()[0]
+    except Exception as error:
+        raise OutputNotWritable(f"the table {name} cannot be described: {first_line(error)}") from error
+    if detail["format"] != "delta":
+        raise OutputNotWritable(f"the table {name} is of format {detail['format']}; results need a Delta table")
+    folder = local_path(detail["location"])
+    return detail["location"] if folder is None else str(folder)
+
+
+def _moved(name: str, before: str, found: str | None, *, is_there: bool) -> str:
+    now = "the catalog has no such table" if found is None else f"in the catalog that is the table in {found}"
+    why = f"this checkpoint has written the table {name} to {before}, and {now}: results would be in two tables"
+    if not is_there:
+        return (
+            f"{why}. That folder holds no Delta table any more. If the table was renamed, its folder was moved: rename "
+            "it back (ALTER TABLE ... RENAME TO the name it had) and declare that name, or put the folder back. If it "
+            "is lost, declare another name; or give the job a new checkpoint folder, to begin again"
+        )
+    first = "" if found is None else f"rename the table that has its name (ALTER TABLE {name} RENAME TO ...), and "
+    again = f"CREATE TABLE {name} USING delta LOCATION '{before}'"
+    return f"{why}. To register that folder again, {first}{again}; or take the session whose catalog has it"
+
+
+def _quoted(name: str) -> str:
+    return ".".join(map(quoted, name.split(".")))

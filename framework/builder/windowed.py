@@ -1,12 +1,16 @@
-"""`windowed(...)`: from a streaming DataFrame to a running job, one declaration after the other.
+"""From a streaming DataFrame to what is computed on it, one declaration after the other.
 
     windowed(df, name=..., ...)      where rows come from, which are valid, their time and order
       .window(TimeInterval(...))     which rows are computed on together, and when
       .aggregate(n=agg.count())      what is computed from them; or .operator(MyOperator(), output="...")
-      .to_delta(path, view=...)      where results go; or .transform(checkpoint=...) for any other sink
+      .to_delta(path, view=...)      where results go; or .transform(checkpoint=...) for any other sink (`outputs.py`)
       .start(checkpoint=...)         run it
 
-One operator over the windows of several streams: `ports(...)` in `framework/builder/ports.py`.
+One operator over the windows of several streams, its input ports:
+
+    orders = windowed(orders_df, name="match", partition_by="symbol").window(Tumbling(Time(1)))
+    quotes = windowed(quotes_df, name="match", partition_by="symbol").window(Sliding(evict=Count(20)))
+    ports(orders, quotes).operator(Match(), output="price double").to_delta(path).start(checkpoint=folder)
 
 Each step checks what it was given and returns a new object; nothing runs before `start()`.
 """
@@ -15,25 +19,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import pyarrow as pa
 
-from panekeeper.framework.builder.inputs import (
-    Input,
-    build_aggregate_pipeline,
-    build_operator_pipeline,
-    shares_state_between_partitions,
-)
 from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
+from panekeeper.framework.core.job_spec import JobSpec, PortSpec
 from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.arrow_types import has_void_inside
 from panekeeper.framework.declarations.durations import Duration, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.operator import Listener, Operator
+from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
+from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window, columns_of_policies
 from panekeeper.framework.engine.flow.intake import Intake
+from panekeeper.framework.engine.flow.pipeline import Pipeline
+from panekeeper.framework.engine.session.columns import arrow_schema
+from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
 
 if TYPE_CHECKING:
@@ -113,6 +118,14 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
 
 
 @dataclass(frozen=True)
+class _Input:
+    """A checked stream with its window."""
+
+    intake: Intake
+    window: Window
+
+
+@dataclass(frozen=True)
 class WindowedStream:
     """A checked stream without its window. Made by `windowed`."""
 
@@ -136,8 +149,8 @@ class WindowedStream:
         if isinstance(window, TimeInterval):
             if self._intake.event_time is None:
                 raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
-            return StreamWithWindow(Input(self._intake, window))
-        return StreamWithWindow(Input(self._in_arrival_order(window), window))
+            return StreamWithWindow(_Input(self._intake, window))
+        return StreamWithWindow(_Input(self._in_arrival_order(window), window))
 
     def _in_arrival_order(self, window: ArrivalWindow) -> Intake:
         intake, limit = self._intake, window.partition_eviction
@@ -156,7 +169,7 @@ class WindowedStream:
         for policy, column in read:
             intake.require(f"the attribute of {policy!r}", [column])
             intake.require_fits(policy, column)
-        groups = 1 if shares_state_between_partitions(window) else intake.key_groups
+        groups = 1 if _needs_single_group(window) else intake.key_groups
         if intake.arrival_time and intake.order_by and intake.order_by[0] != intake.arrival_time and groups != 1:
             raise DeclarationError(
                 f"order_by is {list(intake.order_by)}, but arrival_time={intake.arrival_time!r} is the clock: in "
@@ -170,7 +183,7 @@ class WindowedStream:
 class StreamWithWindow:
     """A stream with its window, without its computation. Made by `WindowedStream.window`."""
 
-    _input: Input
+    _input: _Input
 
     def aggregate(self, **aggregates: Aggregate) -> Computation:
         """Declare the result columns: one aggregate each.
@@ -190,7 +203,19 @@ class StreamWithWindow:
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
             self._input.intake.require(f"aggregate {name}={aggregate}", aggregate.columns)
-        return build_aggregate_pipeline(self._input, aggregates)
+        read = {column for aggregate in aggregates.values() for column in aggregate.columns}
+        intake = self._input.intake
+        port = _port_spec(self._input, read | {*intake.partition_by, *intake.numeric_columns})
+        fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in aggregates.items()]
+        spec = JobSpec(
+            window=port.window,
+            keys=port.keys,
+            columns=port.columns,
+            on_error=port.on_error,
+            output=pa.schema(fields),
+            aggregates=dict(aggregates),
+        )
+        return _computation([self._input], spec)
 
     def operator(
         self,
@@ -216,10 +241,190 @@ class StreamWithWindow:
             DeclarationError: not instances of the right classes, an operator or listener whose `events` can never
                 happen in this window (docs/semantics.md section 5.1), or an output that is no schema.
         """
-        return build_operator_pipeline([self._input], operator, output, listeners, handlers)
+        return _with_operator([self._input], operator, output, listeners, handlers)
+
+
+def ports(*streams: StreamWithWindow) -> Ports:
+    """Make streams with their windows the input ports of one operator.
+
+    The rows of each stream are validated, ordered and timed as it declares; a batch processes the rows of port 0 before
+    those of port 1. Ports that declare an event time share a watermark: the least of theirs.
+
+    Args:
+        streams: two or more, of one job name, with partition columns of the same types in the same order (the names
+            may differ: results have those of port 0) and the same `key_groups`.
+
+    Returns:
+        The ports, which take one operator.
+
+    Raises:
+        DeclarationError: fewer than two, one without a window or with its computation already, or ports with other
+            names, key types or numbers of key groups than each other.
+    """
+    for number, stream in enumerate(streams):
+        if isinstance(stream, WindowedStream):
+            raise DeclarationError(f"port {number} has no window: give ports() streams with .window(...)")
+        if not isinstance(stream, StreamWithWindow):
+            raise DeclarationError(
+                f"port {number} is a {type(stream).__name__}; ports() takes windowed(...).window(...) without a "
+                "computation, and one operator for all of them: ports(...).operator(...)"
+            )
+    if len(streams) < 2:  # noqa: PLR2004 -- ports are two or more
+        raise DeclarationError(
+            f"ports() has {len(streams)} stream(s), it takes two or more; "
+            "an operator over one window is declared by windowed(...).window(...).operator(...)"
+        )
+    inputs = [stream._input for stream in streams]  # noqa: SLF001 -- both are steps of one declaration
+    names = list(dict.fromkeys(one.intake.name for one in inputs))
+    if len(names) > 1:
+        raise DeclarationError(
+            f"the ports of one job have its name, but these have {', '.join(map(repr, names))}; "
+            "give each windowed() the same name"
+        )
+    kinds = [[kind.simpleString() for kind in one.intake.key_types] for one in inputs]
+    for number, kind in enumerate(kinds):
+        if kind != kinds[0]:
+            raise DeclarationError(
+                f"partition_by: port 0 has keys of ({', '.join(kinds[0])}), port {number} of ({', '.join(kind)}); "
+                "the same key must be the same on every port: cast the columns to the same types"
+            )
+    # A port that says nothing takes the key groups of the others; all have one if any needs all partitions in one.
+    shared = [_needs_single_group(one.window) for one in inputs]
+    declared = sorted({one.intake.key_groups or 0 for one, single in zip(inputs, shared, strict=True) if not single})
+    declared = [number for number in declared if number]
+    if len(declared) > 1:
+        raise DeclarationError(
+            f"key_groups is {' and '.join(map(str, declared))}; the ports of one operator share the key "
+            "groups: give each windowed() the same number"
+        )
+    groups = 1 if any(shared) else next(iter(declared), None)
+    return Ports([replace(one, intake=replace(one.intake, key_groups=groups)) for one in inputs])
+
+
+class Ports:
+    """Several streams with their windows, without their operator. Made by `ports`."""
+
+    def __init__(self, inputs: Sequence[_Input]) -> None:
+        self._inputs = inputs
+
+    def operator(
+        self,
+        operator: Operator,
+        *,
+        output: pa.Schema | str,
+        listeners: Sequence[Listener] = (),
+        handlers: Sequence[StateHandler] = (),
+    ) -> Computation:
+        """Declare the operator that handles the events of all ports, and the columns it emits.
+
+        `event.port` is the number of the port; result rows have it in the column `port`. The arguments are those of
+        `StreamWithWindow.operator`; listeners and handlers, too, are one set for all ports.
+
+        Raises:
+            DeclarationError: as `StreamWithWindow.operator`; each port must have an event that the operator receives.
+        """
+        return _with_operator(self._inputs, operator, output, listeners, handlers)
+
+    def aggregate(self, **_: Any) -> NoReturn:
+        """Raise `DeclarationError`: aggregates are computed from one window."""
+        raise DeclarationError(
+            "aggregate() computes from one window, and these are several: use .operator(...), "
+            "or a job with .aggregate(...) for each stream"
+        )
 
 
 def _as_tuple(given: str | Sequence[str] | None) -> tuple[str, ...]:
     if given is None:
         return ()
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _needs_single_group(window: Window) -> bool:
+    """Whether partitions share a limit, so that one key group must have all (docs/semantics.md section 10.1)."""
+    limit: Policy | None = getattr(window, "partition_eviction", None)
+    return limit is not None and limit.spans_partitions
+
+
+def _port_spec(one: _Input, read: set[str]) -> PortSpec:
+    """Return the port of an input, with those of the columns `read` that it has."""
+    intake = one.intake
+    columns = intake.arrow_schema([name for name in intake.user_columns if name in read])
+    keys = pa.schema([columns.field(name) for name in intake.partition_by])
+    return PortSpec(window=one.window, keys=keys, columns=columns, on_error=intake.on_error)
+
+
+def _with_operator(
+    inputs: Sequence[_Input],
+    operator: Operator,
+    output: pa.Schema | str,
+    listeners: Sequence[Listener],
+    handlers: Sequence[StateHandler],
+) -> Computation:
+    """Return the computation of an operator on its ports, in this order. Raises as `StreamWithWindow.operator`."""
+    _require_instances("operator()", [operator], Operator)
+    _require_instances("listeners", listeners, Listener)
+    _require_instances("handlers", handlers, StateHandler)
+    # Each handler once: the operator, if it is one, those that were given, then listeners.
+    given = {id(one) for one in handlers}
+    own, others = (
+        [one for one in some if isinstance(one, StateHandler) and id(one) not in given]
+        for some in ([operator], listeners)
+    )
+    all_handlers = (*own, *handlers, *others)
+    for one in inputs:
+        require_possible_event(operator, [one.window], has_handlers=bool(all_handlers))
+    for listener in listeners:
+        require_possible_event(listener, [one.window for one in inputs], has_handlers=bool(all_handlers))
+    first, *other_ports = [_port_spec(one, set(one.intake.user_columns)) for one in inputs]
+    spec = JobSpec(
+        window=first.window,
+        keys=first.keys,
+        columns=first.columns,
+        on_error=first.on_error,
+        operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
+        output=_output_schema(output),
+        handlers=all_handlers,
+        other_ports=tuple(other_ports),
+    )
+    return _computation(inputs, spec)
+
+
+def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
+    for one in given:
+        if not isinstance(one, kind):
+            hint = f"; make an instance: {one.__name__}(...)" if isinstance(one, type) else ""
+            raise DeclarationError(f"{what} takes instances of subclasses of {kind.__name__}, not {one!r}{hint}")
+
+
+def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
+    names = spec.results_schema.names
+    folded = [name.lower() for name in names]
+    for name in reversed(names):  # those of every result come first
+        if folded.count(name.lower()) > 1:
+            raise DeclarationError(
+                f"the result column {name!r} has the name of another one, and Delta does not look at upper and lower "
+                f"case (result columns: {', '.join(names)}); choose another name"
+            )
+    for field in spec.results_schema:
+        if has_void_inside(field.type):
+            raise DeclarationError(
+                f"the result column {field.name!r} is of {field.type}, and Delta stores no void, the type of a NULL "
+                "without one, within a column; cast it before the window, as to string"
+            )
+    intake, *other_ports = [one.intake for one in inputs]
+    if not other_ports:
+        intake.require_own_watermark()
+    return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
+
+
+def _output_schema(output: pa.Schema | str) -> pa.Schema:
+    """Return what an operator emits; a row may lack any column, as that of a window mark does."""
+    if isinstance(output, pa.Schema):
+        return that_may_be_null(output)
+    from pyspark.sql.types import StructType
+
+    try:
+        declared = arrow_schema(StructType([*StructType.fromDDL(output)]))  # type: ignore[misc]
+    except Exception as error:
+        raise DeclarationError(f'output is {output!r}; write columns as SQL does: "spread double, n bigint"') from error
+    return that_may_be_null(declared)

@@ -17,8 +17,7 @@ import pytest
 
 import panekeeper
 from panekeeper.framework.builder.outputs import Computation, DeltaJob
-from panekeeper.framework.builder.ports import Ports
-from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
+from panekeeper.framework.builder.windowed import Ports, StreamWithWindow, WindowedStream
 from panekeeper.recovery.cli.main import SUBCOMMANDS, _parser
 from tests.project.sources import MARKDOWN, ROOT, Block, blocks_of, name_of
 

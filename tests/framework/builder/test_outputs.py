@@ -11,7 +11,7 @@ import pytest
 
 from panekeeper import DeclarationError, minutes
 from panekeeper.framework.builder.outputs import Computation
-from panekeeper.framework.builder.places import cluster_columns, full_name, require_view
+from panekeeper.framework.builder.places import _moved, cluster_columns, full_name, require_view
 from panekeeper.framework.engine.job.query import trigger_options
 
 COMPUTATION = Computation(cast("Any", None))  # the folders of its tables depend on nothing else
@@ -150,3 +150,19 @@ def test_what_is_no_trigger_is_refused_with_all_that_are(trigger: Any) -> None:
     """The message names the value, both words and a duration."""
     with pytest.raises(DeclarationError, match=r"trigger is .*'available_now', 'immediate' or a duration .*10 seconds"):
         trigger_options(trigger)
+
+
+@pytest.mark.parametrize(
+    ("found", "is_there", "way_out"),
+    [
+        (None, True, f"To register that folder again, {CREATE}; or"),
+        ("/new", True, f"rename the table that has its name (ALTER TABLE m.view RENAME TO ...), and {CREATE}; or"),
+        (None, False, "rename it back"),
+        ("/new", False, "rename it back"),
+    ],
+)
+def test_the_way_out_fits_what_is_there(found: str | None, way_out: str, *, is_there: bool) -> None:
+    """A statement that registers a folder without a table would make an empty one there."""
+    text = _moved("m.view", "/old", found, is_there=is_there)
+    assert way_out in text
+    assert (CREATE in text) == is_there
