@@ -15,6 +15,7 @@ from panekeeper.framework.builder.places import _moved, cluster_columns, full_na
 from panekeeper.framework.engine.job.query import trigger_options
 
 COMPUTATION = Computation(cast("Any", None))  # the folders of its tables depend on nothing else
+CREATE = "CREATE TABLE m.view USING delta LOCATION '/old'"
 
 
 @pytest.mark.parametrize("name", ["prod.db.table", "db.table", "log.delta", "spark_catalog.default.x"])
