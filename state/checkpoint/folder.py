@@ -23,13 +23,10 @@ is atomic: of two processes that create the same file, one gets `FileExistsError
 
 from __future__ import annotations
 
-import errno
 import fcntl
-import io
 import json
 import os
 import re
-import stat
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -91,16 +88,6 @@ def prepared_file(epoch: int, batch: int) -> str:
     return f"{PREPARED_FOLDER}/{epoch}-{batch}"
 
 
-def prepared_batch(name: str) -> tuple[int, int] | None:
-    """Return the epoch and batch of the file with this name in its folder; None for anything else.
-
-    >>> prepared_batch("0-7"), prepared_batch("0-7-large")
-    ((0, 7), None)
-    """
-    epoch, _, batch = name.partition("-")
-    return (int(epoch), int(batch)) if epoch.isdecimal() and batch.isdecimal() else None
-
-
 def control_file_number(name: str) -> int | None:
     """Return the number of the control file (or claim) with this name in its folder, None for another file.
 
@@ -112,9 +99,6 @@ def control_file_number(name: str) -> int | None:
 
 
 _SCHEME_OF_DISK = re.compile("^file:/+")
-_MAX_JSON = 64 * 2**20
-_MAX_CONTENT = 2**30
-"""Of a file that is read as a whole: no log of Spark or Delta is as large."""
 
 
 class CheckpointFolder(Protocol):
@@ -223,21 +207,10 @@ class LocalFolder(JsonFiles):
 
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
-        path = self.path / name
-        with io.FileIO(path, opener=_open_at_once) as stream:
-            found = os.fstat(stream.fileno())
-            if not stat.S_ISREG(found.st_mode):
-                raise OSError(errno.EINVAL, "it is no file, but a device or the like", str(path))
-            if found.st_size > _MAX_CONTENT:  # which need not take room on the disk, but would in memory
-                raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, too many for a small file", str(path))
-            return stream.readall()
+        return (self.path / name).read_bytes()
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Write a small file, whole or not at all, also after a power cut.
-
-        Raises:
-            FileExistsError: it is there, unless `replace`.
-        """
+        """Write a small file, whole or not at all, also after a power cut. Raises as the protocol says."""
         path = self.path / name
         make_folder(path.parent)
         written = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
@@ -245,9 +218,7 @@ class LocalFolder(JsonFiles):
             with written.open("wb") as stream:
                 stream.write(content)
                 stream.flush()
-                os.fsync(
-                    stream.fileno()
-                )  # first the content: after a power cut a name must not stand for an empty file
+                os.fsync(stream.fileno())  # first: after a power cut a name must not stand for an empty file
             _remove_checksum(path)
             if replace:
                 written.replace(path)
@@ -258,11 +229,7 @@ class LocalFolder(JsonFiles):
             written.unlink(missing_ok=True)
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
-        """Replace a small file if its content is still the old one: by a lock, so that no process writes between.
-
-        Raises:
-            FileExistsError: it is another.
-        """
+        """Replace a small file if its content is still the old one: by a lock, so that no process writes between."""
         lock = os.open(self.path / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             with suppress(OSError):  # a file system without locks
@@ -279,15 +246,8 @@ class LocalFolder(JsonFiles):
         (self.path / name).unlink(missing_ok=True)
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a pipe in its place does not wait for a writer."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def parse_json(content: bytes) -> Any:
-    """Return the value that a small file holds. Raises `ValueError` if it is no JSON, or larger than any of ours."""
-    if len(content) > _MAX_JSON:
-        raise ValueError(f"it has more than {_MAX_JSON} bytes")
+    """Return the value that a small file holds. Raises `ValueError` if it is no JSON."""
     try:
         return json.loads(content)
     except RecursionError:
@@ -300,11 +260,7 @@ def damaged(folder: CheckpointFolder, name: str, why: str) -> CorruptState:
 
 
 def read_object(folder: CheckpointFolder, name: str) -> dict[str, Any] | None:
-    """Return a JSON object of the checkpoint, None if it is not there.
-
-    Raises:
-        CorruptState: the file holds something else.
-    """
+    """Return a JSON object of the checkpoint, None if it is not there. Raises `CorruptState` for something else."""
     try:
         value = folder.read_json(name)
     except ValueError as error:
@@ -353,11 +309,7 @@ def plain_url(url: str) -> str:
 
 
 def spark_url(place: str) -> str:
-    """Return a path or URL with the scheme that Spark needs for S3.
-
-    >>> spark_url("s3://bucket/checkpoint"), spark_url("/data/checkpoint")
-    ('s3a://bucket/checkpoint', '/data/checkpoint')
-    """
+    """Return a path or URL with the scheme that Spark needs for S3: `s3a` for `s3`."""
     return f"s3a{place.removeprefix('s3')}" if place.startswith("s3://") else place
 
 

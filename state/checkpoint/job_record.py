@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib import metadata
 from typing import Any
 
-from panekeeper.state.checkpoint.clock import LAST_US
 from panekeeper.state.checkpoint.folder import (
     COMMITS_FOLDER,
     FLUSHED_FILE,
@@ -25,7 +24,6 @@ from panekeeper.state.checkpoint.folder import (
     TABLES_FILE,
     CheckpointFolder,
     batch_numbers,
-    damaged,
     read_object,
 )
 from panekeeper.state.codec import STATE_VERSION
@@ -41,8 +39,6 @@ TRANSACTION = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
 """Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
 _JOB_ID = re.compile(r"[0-9a-f]{12}")
-_OPTIONAL = {"settings", "former"}
-_DAMAGED = "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
 _PACKAGES = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
 
 
@@ -60,7 +56,7 @@ class JobRecord:
         versions: versions of the packages that wrote the checkpoint first.
         state_version: the greatest version of the stored bytes, which is that of the last start.
         settings: Spark settings of the first start that hold for the life of the checkpoint, but are not pinned by
-            Spark; those that an older checkpoint has not recorded are absent.
+            Spark.
         former: id -> last epoch known, of the checkpoints whose place this one has taken by a restore to another
             folder: tables may have rows of batches that the restore has discarded.
     """
@@ -76,7 +72,7 @@ class JobRecord:
     former: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as JSON-able fields; without `former` if there are none, so that older versions read it."""
+        """Return the record as JSON-able fields; without `former` if there are none."""
         return {name: value for name, value in asdict(self).items() if name != "former" or value}
 
     def transaction(self, table: str) -> str:
@@ -97,26 +93,29 @@ class JobRecord:
     @staticmethod
     def from_json(value: Any) -> JobRecord:
         """Return the record that `to_json` wrote. Raises `CorruptState` or `StateVersionError`."""
-        names = {one.name for one in fields(JobRecord)}
-        if not isinstance(value, dict) or not names - _OPTIONAL <= set(value) <= names:
-            fields_text = ", ".join(sorted(names))
-            raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: its fields are not {fields_text}; {_DAMAGED}")
-        problem = version_problem(value["state_version"])
-        if problem is not None:
-            raise StateVersionError(problem)
-        of_its_type = isinstance(value["group_ids"], list) and isinstance(value["name"], str)
-        of_its_type = of_its_type and isinstance(value.get("settings", {}), dict)
-        if not of_its_type or not _are_former(value.get("former", {})):
-            raise CorruptState(f"{JOB_FILE} in the checkpoint is damaged: a field is of another type; {_DAMAGED}")
-        return JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
+        try:
+            if problem := version_problem(value["state_version"]):
+                raise StateVersionError(problem)
+            record = JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
+            former = sum(epoch + 1 for epoch in record.former.values())
+        except (KeyError, TypeError, AttributeError) as error:
+            raise CorruptState(
+                f"{JOB_FILE} in the checkpoint is damaged ({error}). Restore this checkpoint from a savepoint, or "
+                "start with a new checkpoint folder"
+            ) from error
+        if former > MAX_EPOCH:  # in somebody else's savepoint; a start looks for each of the epochs in each table
+            raise CorruptState(
+                f"{JOB_FILE} in the checkpoint names {former} former epochs, more than a job can have had"
+            )
+        return record
 
 
 def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
     """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded.
 
     Args:
-        transactions: id -> last version of the transactions of the table.
-        job: the name of the job.
+        transactions: of the table, id -> last version.
+        job: its name.
     """
     epochs: dict[str, int] = {}
     for transaction, version in transactions.items():
@@ -127,15 +126,6 @@ def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
     return epochs
 
 
-def _are_former(value: Any) -> bool:
-    """Return whether a field is ids with epochs; a start looks for each of the epochs in each table."""
-    return (
-        isinstance(value, dict)
-        and all(_JOB_ID.fullmatch(one) and type(epoch) is int and epoch >= 0 for one, epoch in value.items())
-        and sum(epoch + 1 for epoch in value.values()) <= MAX_EPOCH
-    )
-
-
 def read_record(folder: CheckpointFolder) -> JobRecord | None:
     """Return the record of the checkpoint's job, None for a folder without one.
 
@@ -143,10 +133,7 @@ def read_record(folder: CheckpointFolder) -> JobRecord | None:
         CorruptState: the record is damaged.
         StateVersionError: it was written by a version of Panekeeper whose state this one cannot read.
     """
-    try:
-        value = folder.read_json(JOB_FILE)
-    except ValueError as error:
-        raise damaged(folder, JOB_FILE, "it is not JSON") from error
+    value = read_object(folder, JOB_FILE)
     return None if value is None else JobRecord.from_json(value)
 
 
@@ -171,19 +158,8 @@ def write_tables(folder: CheckpointFolder, tables: Mapping[str, str | None]) -> 
 
 
 def read_tables(folder: CheckpointFolder) -> dict[str, str]:
-    """Return role -> path of the job's Delta tables; empty before they are recorded.
-
-    Raises:
-        CorruptState: the file is damaged.
-    """
-    try:
-        tables = folder.read_json(TABLES_FILE)
-    except ValueError as error:
-        raise damaged(folder, TABLES_FILE, "it is not JSON") from error
-    if tables is None:
-        return {}
-    if not isinstance(tables, dict) or not all(isinstance(path, str | None) for path in tables.values()):
-        raise damaged(folder, TABLES_FILE, "it holds no paths")
+    """Return role -> path of the job's Delta tables; empty before they are recorded. Raises `CorruptState`."""
+    tables = read_object(folder, TABLES_FILE) or {}
     return {role: path for role, path in tables.items() if path is not None}
 
 
@@ -199,14 +175,11 @@ def is_flushed(folder: CheckpointFolder) -> bool:
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of the installed packages that decide what a checkpoint is written with."""
-    return {name: version for name in _PACKAGES if (version := _version(name))}
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+    found = {}
+    for name in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
 
 
 def version_problem(state_version: int) -> str | None:
@@ -255,15 +228,12 @@ def pass_on_runs(before: CheckpointFolder, folder: CheckpointFolder) -> None:
 
 
 def read_runs(folder: CheckpointFolder) -> dict[str, Any]:
-    """Return how often the job was started: runs; begun, the batch that was unfinished then; and attempts at it.
+    """Return `runs`, how often the job was started; `begun`, the batch that was unfinished then; `attempts` at it.
 
     Raises:
         CorruptState: the file is damaged.
     """
-    stored = read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
-    if not all(isinstance(stored.get(name), int) for name in ("runs", "attempts")) or "begun" not in stored:
-        raise damaged(folder, RUNS_FILE, "it lacks a number")
-    return stored
+    return read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
 
 
 def is_new(folder: CheckpointFolder) -> bool:
@@ -311,23 +281,10 @@ class Input:
         return self.kind, self.place, self.how
 
 
-_INPUT = ("kind", "place", "how", "by_name", "topics")
-"""An older version recorded more."""
-
-
 def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
-    """Return what each source has read until now, by its number; None if no run has recorded it.
-
-    Raises:
-        CorruptState: the file is damaged.
-    """
+    """Return what each source has read until now, by its number; None if no run has recorded it."""
     stored = read_object(folder, INPUTS_FILE)
-    if stored is None:
-        return None
-    try:
-        return [Input(**{name: one[name] for name in _INPUT if name in one}) for one in stored["sources"]]
-    except (KeyError, TypeError) as error:
-        raise damaged(folder, INPUTS_FILE, "it names no sources") from error
+    return None if stored is None else [Input(**one) for one in stored["sources"]]
 
 
 def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input], *, replace: bool = True) -> None:
@@ -375,9 +332,6 @@ def read_last_savepoint(folder: CheckpointFolder) -> LastSavepoint | None:
     """Return the newest savepoint; None if none was made of the checkpoint in this folder, or the file is damaged."""
     try:
         value = folder.read_json(SAVEPOINT_FILE)
-        if value is None or not (isinstance(value["location"], str) and isinstance(value["at"], int)):
-            return None
-        found = LastSavepoint(**{one.name: value[one.name] for one in fields(LastSavepoint)})
-    except (ValueError, TypeError, KeyError):
+        return None if value is None else LastSavepoint(**value)
+    except (ValueError, TypeError):
         return None
-    return found if 0 <= found.at <= LAST_US else None

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from panekeeper.state.checkpoint.clock import LAST_US, format_time
+from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.checkpoint.folder import (
     CLAIMS_FOLDER,
     RUNNING_FILE,
@@ -26,6 +26,9 @@ from panekeeper.state.checkpoint.folder import (
     control_file_number,
 )
 from panekeeper.state.errors import CheckpointError
+
+HEARTBEAT_TIMEOUT_US = 60_000_000
+"""A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
 
 PROCESS_ID = uuid.uuid4().hex
 """Random, of this process: hosts and containers may have the same name, and their processes the same number."""
@@ -39,12 +42,6 @@ def boot_id() -> str | None:
         return None
 
 
-def started_at(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since the host did; None where the system does not report it."""
-    fields = _stat(pid)
-    return int(fields[19]) if fields else None
-
-
 def pid_namespace() -> str | None:
     """Return the PID namespace of this process, as Linux names it; None where the system has none.
 
@@ -56,38 +53,34 @@ def pid_namespace() -> str | None:
         return None
 
 
+def started_at(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since the host did; None where the system does not report it."""
+    status = _process_status(pid)
+    return int(status[19]) if status else None
+
+
 def is_alive(pid: int, started: int | None) -> bool:
-    """Return whether process `pid` of this host runs, and is the one that started at `started` (None: any)."""
+    """Return whether process `pid` of this host runs, and is the one that started at `started` (None: any).
+
+    The system gives a number to another process later, so the number alone does not say so.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass  # another user's, but there
-    fields = _stat(pid)
-    if not fields:
-        return True
-    ended = fields[0] in "ZX"  # a zombie has ended; only its exit status remains
-    return not ended and (started is None or int(fields[19]) == started)
+    status = _process_status(pid)
+    # A zombie has ended; only its exit status remains.
+    return not status or (status[0] not in "ZX" and started in (None, int(status[19])))
 
 
-def _stat(pid: int) -> list[str]:
+def _process_status(pid: int) -> list[str]:
     """Return the fields of Linux's process status from the third on, after the name, which may hold anything."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []
-
-
-HEARTBEAT_TIMEOUT_US = 60_000_000
-"""A job on another host has crashed if its last heartbeat is older; of one on this host the process is looked up."""
-_TYPES: dict[str, type] = {
-    **dict.fromkeys(("name", "host", "token", "what", "space", "boot", "process"), str),
-    "before": dict,
-}
-_GREATEST = {"since": LAST_US, "seen": LAST_US, "pid": 2**31 - 1, "started": 2**63 - 1, "claim": 2**63 - 1}
-"""Number of an owner -> its greatest value; none is negative."""
-_OPTIONAL = ("started", "space", "boot", "process", "before")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +91,14 @@ class LeaseOwner:
         name: the job's name.
         host: name of the host it runs on.
         pid: number of its process there.
-        started: when that process started (`process.started_at`); None where the system does not report it.
+        started: when that process started (`started_at`); None where the system does not report it.
         token: random; differs between leases.
         since: when the lease was acquired, us since the epoch.
         seen: time of the last heartbeat, us since the epoch.
-        space: the PID namespace of its process (`process.pid_namespace`); None where the system has none.
-        boot: the boot of that host (`process.boot_id`); None where the system does not report it.
-        process: random, of its process (`process.PROCESS_ID`); None if an older version wrote this.
-        claim: number of the claim by which it holds the lease ; 0 if an older version wrote this.
+        space: the PID namespace of its process; None where the system has none.
+        boot: the boot of that host; None where the system does not report it.
+        process: random, of its process (`PROCESS_ID`).
+        claim: number of the claim by which it holds the lease.
         what: "job", or what else holds the lease, as a message names it.
         has_run: whether a batch of this start is committed; until then the run before it is still the last one.
         before: that run, the fields of a `PreviousRun`; None if there was none, or if this one has run.
@@ -133,12 +126,11 @@ class LeaseOwner:
     @staticmethod
     def of_this_process(name: str, what: str = "job") -> LeaseOwner:
         """Return an owner for this process, which has no lease yet."""
-        pid = os.getpid()
         return LeaseOwner(
             name=name,
             host=socket.gethostname(),
-            pid=pid,
-            started=started_at(pid),
+            pid=os.getpid(),
+            started=started_at(os.getpid()),
             token="",
             since=0,
             seen=0,
@@ -148,23 +140,6 @@ class LeaseOwner:
             what=what,
             has_run=False,
         )
-
-    @staticmethod
-    def from_fields(stored: Mapping[str, Any]) -> LeaseOwner:
-        """Return the owner with these stored fields; others are ignored.
-
-        Raises:
-            TypeError: one is missing, or no value that it can have.
-        """
-        owner = LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
-        for name in (*_TYPES, *_GREATEST):
-            value = getattr(owner, name)
-            if value is None and name in _OPTIONAL:
-                continue
-            most = _GREATEST.get(name)
-            if not (isinstance(value, _TYPES[name]) if most is None else isinstance(value, int) and 0 <= value <= most):
-                raise TypeError(name)
-        return owner
 
     @property
     def is_on_this_machine(self) -> bool:
@@ -203,12 +178,6 @@ class PreviousRun:
     seen_us: int
     clean: bool
 
-    def __post_init__(self) -> None:
-        """Raise `TypeError` for a value of another type: the file that it is read from may have been altered."""
-        kinds = [type(one) for one in (self.name, self.since_us, self.seen_us)]
-        if kinds != [str, int, int]:
-            raise TypeError(f"a run has no name {self.name!r}, or no times {self.since_us!r} and {self.seen_us!r}")
-
     @staticmethod
     def at(name: str, us: int) -> PreviousRun:
         """Return a run that is known to have been there at one instant only, and did not end by itself."""
@@ -222,13 +191,14 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
         CheckpointError: the file is damaged.
     """
     try:
-        value = folder.read_json(name)
-        if value is None:
+        stored = folder.read_json(name)
+        if stored is None:
             return None
-        return LeaseOwner.from_fields(value)
-    except (ValueError, TypeError, KeyError) as error:
+        # With a heartbeat the job writes what it reports of itself into the same object (`read_report`).
+        return LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
+    except (ValueError, TypeError) as error:
         raise CheckpointError(
-            f"{name} in {folder.place} is damaged; if you are sure that no job runs there, remove this file"
+            f"{name} in {folder.place} is damaged. If you are sure that no job runs there, remove this file"
         ) from error
 
 
@@ -239,25 +209,22 @@ def read_end(folder: CheckpointFolder) -> dict[str, Any]:
     of its lease, and batch and open (the work it left open), if it had run one. They are for reports.
     """
     try:
-        value = folder.read_json(STOPPED_FILE)
+        return folder.read_json(STOPPED_FILE) or {}
     except ValueError:
         return {}
-    numbers = [value.get(name, 0) for name in ("at", "since")] if isinstance(value, dict) else [None]
-    return value if all(isinstance(one, int) and 0 <= one <= LAST_US for one in numbers) else {}
 
 
 def read_report(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the job on a checkpoint, or the last one that ran there, reported of itself; empty if nothing.
 
     It is written with each heartbeat and at the end. The fields: batch (the last one whose tables are written), open
-    (the work it has open), and progress (`framework/engine/job/status.py`). They are for reports, as all in
-    `stopped.json`; the owner of the lease is in the same object.
+    (the work it has open), and progress (`framework/engine/job/progress.py`).
     """
     try:
         value = folder.read_json(RUNNING_FILE)
     except ValueError:
         return {}
-    return value if isinstance(value, dict) and "progress" in value else read_end(folder)  # a new run has none yet
+    return value if value and "progress" in value else read_end(folder)  # a new run has none yet
 
 
 def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> PreviousRun | None:
@@ -270,56 +237,37 @@ def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> Previo
         crashed: the owner of the lease that a crashed job has left; None if the last job released its lease.
     """
     last, _ = _last(folder, crashed)
-    try:
-        if last.get("has_run", True):
-            return last_run(folder, crashed)
-        return None if last["before"] is None else PreviousRun(**last["before"])
-    except (KeyError, TypeError):
-        return None  # there was none, or its file was altered
+    if last.get("has_run", True):
+        return last_run(folder, crashed)
+    return None if last["before"] is None else PreviousRun(**last["before"])
 
 
 def last_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> PreviousRun | None:
-    """Return the last run on a checkpoint, whether it has committed a batch or not; None if there was none.
-
-    Args:
-        folder: the checkpoint.
-        crashed: as for `previous_run`.
-    """
+    """Return the last run on a checkpoint, whether it has committed a batch or not; None if there was none."""
     last, end = _last(folder, crashed)
-    try:
-        seen, clean = (end["at"], end.get("state") != "failed") if end else (last["seen"], False)
-        return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
-    except (KeyError, TypeError):
-        return None  # as above
+    if not last:
+        return None
+    seen, clean = (end["at"], end["state"] != "failed") if end else (last["seen"], False)
+    return PreviousRun(name=last["name"], since_us=last["since"], seen_us=seen, clean=clean)
 
 
 def put_before(folder: CheckpointFolder, crashed: LeaseOwner | None, run: PreviousRun) -> LeaseOwner | None:
     """Store which run is the last that has committed a batch, as `previous_run` returns it from then on.
-
-    Args:
-        folder: the checkpoint.
-        crashed: as for `previous_run`.
-        run: the last run of all, or one before it.
 
     Returns:
         The owner of the crashed job's lease as it is to be put back.
     """
     before = None if run == last_run(folder, crashed) else run
     if end := _last(folder, crashed)[1]:
-        fields = {"has_run": before is None, "before": None if before is None else asdict(before)}
-        folder.write_json(STOPPED_FILE, {**end, **fields}, replace=True)
+        stays = {"has_run": before is None, "before": None if before is None else asdict(before)}
+        folder.write_json(STOPPED_FILE, {**end, **stays}, replace=True)
     return None if crashed is None else crashed.with_previous(before)
 
 
 def last_token(folder: CheckpointFolder, crashed: LeaseOwner | None) -> str | None:
-    """Return the token of the lease that was held last; None if there was none.
-
-    Args:
-        folder: the checkpoint.
-        crashed: as for `previous_run`.
-    """
-    found = _last(folder, crashed)[0].get("token")
-    return found if isinstance(found, str) else None
+    """Return the token of the lease that was held last; None if there was none."""
+    token: str | None = _last(folder, crashed)[0].get("token")
+    return token
 
 
 def _last(folder: CheckpointFolder, crashed: LeaseOwner | None) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -338,6 +286,11 @@ def newest_claim(folder: CheckpointFolder) -> LeaseOwner | None:
         return read_owner(folder, claim_file(number)) if number else None
     except CheckpointError:
         return None  # cut short as it was written: that start did not get further
+
+
+def newest_claim_number(folder: CheckpointFolder) -> int:
+    """Return the number of the newest claim, 0 if there is none."""
+    return max(_claim_numbers(folder), default=0)
 
 
 def make_claim(folder: CheckpointFolder, owner: LeaseOwner, after: int) -> LeaseOwner:
@@ -366,7 +319,7 @@ def make_claim(folder: CheckpointFolder, owner: LeaseOwner, after: int) -> Lease
 def has_claim(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
     """Return whether an owner still holds the lease."""
     value = folder.read_json(claim_file(owner.claim))
-    return isinstance(value, dict) and value.get("token") == owner.token
+    return value is not None and value["token"] == owner.token
 
 
 def drop_claim(folder: CheckpointFolder, owner: LeaseOwner) -> None:
@@ -377,7 +330,7 @@ def drop_claim(folder: CheckpointFolder, owner: LeaseOwner) -> None:
 
 def remove_older_claims(folder: CheckpointFolder, owner: LeaseOwner) -> None:
     """Remove the claims before that of the new owner: from here on, no earlier owner has the lease any more."""
-    for number in _numbers(folder):
+    for number in _claim_numbers(folder):
         if number < owner.claim:
             folder.remove(claim_file(number))
 
@@ -391,11 +344,6 @@ def is_exclusive(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
     return False
 
 
-def newest_claim_number(folder: CheckpointFolder) -> int:
-    """Return the number of the newest claim, 0 if there is none."""
-    return max(_numbers(folder), default=0)
-
-
-def _numbers(folder: CheckpointFolder) -> list[int]:
+def _claim_numbers(folder: CheckpointFolder) -> list[int]:
     found = map(control_file_number, folder.names(CLAIMS_FOLDER))
     return [number for number in found if number is not None]

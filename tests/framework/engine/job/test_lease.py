@@ -246,7 +246,7 @@ def test_a_damaged_lease_refuses_the_start() -> None:
     """It may be the lease of a running job; the message says when the file may be removed."""
     folder = Memory()
     folder.files[RUNNING_FILE] = '{"name": "first"}'
-    with pytest.raises(CheckpointError, match="if you are sure that no job runs there"):
+    with pytest.raises(CheckpointError, match="If you are sure that no job runs there"):
         acquire(folder, "second")
 
 

@@ -206,8 +206,8 @@ def test_before_the_first_batch_any_input_is_taken(checkpoint: Checkpoint) -> No
     """Also after a reset, and on a checkpoint of a version that recorded none; a damaged record is reported."""
     other = [checkpoint.files("in/b")]
     check(checkpoint, other)
-    checkpoint.write_json(INPUTS_FILE, {"sources": [7]})
-    with pytest.raises(CorruptState, match=r"inputs.json .* is damaged: it names no sources; restore this checkpoint"):
+    checkpoint.write(INPUTS_FILE, b"[")
+    with pytest.raises(CorruptState, match=r"inputs.json .* is damaged: it is not JSON; restore this checkpoint"):
         check(checkpoint, other)
     checkpoint.remove("offsets/0")
     check(checkpoint, other)
