@@ -19,7 +19,7 @@ from panekeeper.recovery.jobs.status import job_name
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
-from panekeeper.state.checkpoint.control_files import ControlCommand
+from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed, last_batches
 from panekeeper.state.checkpoint.lease import LeaseOwner, read_end, read_owner
@@ -75,9 +75,8 @@ def drain(
     if owner is None or not owner.is_alive(began):
         raise JobNotRunning(_no_job_message(folder, owner))
     deadline = Deadline(to_seconds(timeout, "timeout"), clock=lambda: now() / 1e6)
-    command = ControlCommand(folder, "drain")  # 1
+    write_control_file(folder, "drain")  # 1
     while _still_runs(folder, owner, now()):  # 2
-        command.rewrite_if_lost()
         _wait(folder, owner, deadline, sleep)
     end = read_end(folder)
     if end.get("token") == owner.token and end.get("state") == "failed":

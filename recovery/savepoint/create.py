@@ -66,7 +66,7 @@ from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
-from panekeeper.state.checkpoint.control_files import ControlCommand
+from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import write_last_savepoint
 from panekeeper.state.log import logger
@@ -308,11 +308,10 @@ def request_savepoint_batch(
     """
     if running_on(folder, now=now) is None:
         return None
-    command = ControlCommand(folder, "savepoint")
+    number = write_control_file(folder, "savepoint")
     deadline = Deadline(timeout, clock=lambda: now() / 1e6)
     while (owner := running_on(folder, now=now)) is not None:
-        command.rewrite_if_lost()
-        batch = batch_with_control_file(folder, command.number)
+        batch = batch_with_control_file(folder, number)
         if batch is not None and batch in batch_numbers(folder, COMMITS_FOLDER):
             return batch
         if deadline.has_passed():

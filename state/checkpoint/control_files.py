@@ -12,8 +12,9 @@ were processed and removed can be dropped (`prune_control_log`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import (
@@ -22,11 +23,10 @@ from panekeeper.state.checkpoint.folder import (
     CheckpointFolder,
     control_file,
     control_file_number,
-    parse_json,
     read_object,
 )
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs import has_read, log_lines, needed_entries, text_lines, unreadable
+from panekeeper.state.spark_logs import has_read, log_lines, needed_entries, text_lines
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 """`resume`: the job was started. `tick`: an instant of the wall clock has come. The others are commands."""
@@ -66,10 +66,9 @@ def newest_control_file(folder: CheckpointFolder) -> int:
 
 
 def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:
-    """Remove the control files before this number, which a committed batch has read. The newest keeps the numbering.
+    """Remove the control files before this number, which a committed batch has read; return the numbers that stay.
 
-    Returns:
-        The numbers of the control files that stay.
+    The newest keeps the numbering.
     """
     stay = []
     for one in _numbers(folder):
@@ -80,86 +79,38 @@ def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:
     return stay
 
 
-class ControlCommand:
-    """A command on its way to a job, which no other writer of control files can displace.
-
-    A checkpoint that only Java's file systems reach may have no exclusive create: another process may then replace the
-    file. `rewrite_if_lost` is called while the command is waited for.
-
-    Attributes:
-        number: of the control file that carries the command now.
-    """
-
-    def __init__(self, folder: CheckpointFolder, kind: ControlKind) -> None:
-        self._folder = folder
-        self._kind: ControlKind = kind
-        self.number = write_control_file(folder, kind)
-
-    def rewrite_if_lost(self) -> None:
-        """Write the command again under another number if its file was replaced by another process."""
-        row = read_object(self._folder, control_file(self.number))
-        if row is not None and row.get("kind") != self._kind:
-            self.number = write_control_file(self._folder, self._kind)
-
-
-def _numbers(folder: CheckpointFolder) -> list[int]:
-    found = map(control_file_number, folder.names(CONTROL_FOLDER))
-    return [number for number in found if number is not None]
-
-
-_COMPACT = ".compact"
-
-
 def control_files_read(folder: CheckpointFolder) -> dict[int, tuple[int, int]]:
     """Return number of a control file -> the source that has read it, and the entry of its log that names it.
 
-    The control stream is the last source; the logs of those before it may be large, and are not read. An entry that
-    names a file again is not the one: the file was read, and removed, before.
-
-    Raises:
-        CorruptState: a line of the log is truncated or altered.
+    An entry that names a file again is not the one: the file was read, and removed, before. Raises `CorruptState`.
     """
-    for source in _sources(folder):
-        found: dict[int, tuple[int, int]] = {}
-        for number, entry in _numbers_in(folder, source, needed_entries):
-            found[number] = min(found.get(number, (int(source), entry)), (int(source), entry))
-        if found:
-            return found
-    return {}
+    found: dict[int, tuple[int, int]] = {}
+    source, files = _control_log(folder)
+    for name in files:
+        for number, _, entry in _named(folder, name):
+            found[number] = min(found.get(number, (source, entry)), (source, entry))
+    return found
 
 
 def newest_control_file_read(folder: CheckpointFolder) -> int:
     """Return the greatest number of a control file that Spark has read; 0 if it has read none."""
-    for source in _sources(folder):
-        numbers = [number for number, _ in _numbers_in(folder, source, lambda names: needed_entries(names)[-1:])]
-        if numbers:
-            return max(numbers)
-    return 0
+    return max((number for name in _control_log(folder)[1][-1:] for number, _, _ in _named(folder, name)), default=0)
 
 
 def control_source(folder: CheckpointFolder) -> int | None:
     """Return the number of the source that reads the control stream; None if it has read nothing."""
-    newest = lambda names: needed_entries(names)[-1:]  # noqa: E731 -- as above
-    return next((int(source) for source in _sources(folder) if any(_numbers_in(folder, source, newest))), None)
+    source, files = _control_log(folder)
+    return source if files else None
 
 
 def control_folder_read(folder: CheckpointFolder) -> str | None:
     """Return the URL of the folder in which Spark has found the newest control files; None if it has read none."""
-    for source in _sources(folder):
-        for name in reversed(needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}"))):
-            for line in log_lines(folder, f"{SOURCES_FOLDER}/{source}/{name}"):
-                if isinstance(line, dict) and _control_number(line) is not None:
-                    return str(line["path"]).rpartition("/")[0]
-    return None
+    newest = (path for name in _control_log(folder)[1][-1:] for _, path, _ in _named(folder, name))
+    return next((path.rpartition("/")[0] for path in newest), None)
 
 
 def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int | None]) -> set[int]:
-    """Return the numbers of the control files that were read up to some entries of the sources' logs.
-
-    Args:
-        read: what `control_files_read` returns.
-        ends: what `source_ends` returns.
-    """
+    """Return the control files of `control_files_read` that a batch has read, by its `source_ends`."""
     return {number for number, (source, entry) in read.items() if has_read(ends, source, entry)}
 
 
@@ -178,17 +129,13 @@ def remove_unread_flushes(
     Returns:
         The removed files.
     """
-    earlier = [control_file(one) for one in _unread(folder) if one < before]
-    removed = [name for name in earlier if (read_object(folder, name) or {}).get("kind") == "flush"]
+    read = newest_control_file_read(folder)
+    unread = [control_file(one) for one in _numbers(folder) if read < one < before]
+    removed = [name for name in unread if (read_object(folder, name) or {}).get("kind") == "flush"]
     for name in removed:
         before_each()
         folder.remove(name)
     return removed
-
-
-def _unread(folder: CheckpointFolder) -> list[int]:
-    newest = newest_control_file_read(folder)
-    return [one for one in map(control_file_number, folder.names(CONTROL_FOLDER)) if one is not None and one > newest]
 
 
 def prune_control_log(folder: CheckpointFolder, *, before: int, present: Collection[int]) -> int:
@@ -205,62 +152,45 @@ def prune_control_log(folder: CheckpointFolder, *, before: int, present: Collect
     Raises:
         CorruptState: a line of the log is truncated or altered.
     """
-    for source in _sources(folder):
-        names = needed_entries(folder.names(f"{SOURCES_FOLDER}/{source}"))
-        if not any(_numbers_in(folder, source, lambda all_names: needed_entries(all_names)[-1:])):
-            continue
-        return _prune(folder, f"{SOURCES_FOLDER}/{source}/{names[0]}", before, present)
-    return 0
-
-
-def _prune(folder: CheckpointFolder, name: str, before: int, present: Collection[int]) -> int:
-    entry = name.rpartition("/")[2].removesuffix(_COMPACT)
-    if not name.endswith(_COMPACT):
+    _, files = _control_log(folder)
+    if not files or not files[0].endswith(".compact"):
         return 0
+    name, own_entry = files[0], int(files[0].rpartition("/")[2].removesuffix(".compact"))
+    processed = {
+        (path, entry)
+        for number, path, entry in _named(folder, name)
+        if number < before and number not in present and entry < own_entry
+    }
     version, *lines = text_lines(folder.read(name))
-
-    def is_needed(line: str) -> bool:
-        value = _parsed(folder, name, line)
-        number = _control_number(value)
-        return number is None or number >= before or number in present or value["batchId"] >= int(entry)
-
-    kept = [line for line in lines if is_needed(line)]
+    parsed = ((line, json.loads(line)) for line in lines)
+    kept = [line for line, value in parsed if (value["path"], value["batchId"]) not in processed]
     if len(kept) < len(lines):
         folder.write(name, "\n".join([version, *kept]).encode(), replace=True)
     return len(lines) - len(kept)
 
 
-def _sources(folder: CheckpointFolder) -> list[str]:
-    return sorted(filter(str.isdecimal, folder.names(SOURCES_FOLDER)), key=int, reverse=True)
+def _numbers(folder: CheckpointFolder) -> list[int]:
+    found = map(control_file_number, folder.names(CONTROL_FOLDER))
+    return [number for number in found if number is not None]
 
 
-def _numbers_in(
-    folder: CheckpointFolder, source: str, choose: Callable[[list[str]], list[str]]
-) -> Iterator[tuple[int, int]]:
-    """Yield the control files that the chosen files of a source's log name, each with its entry."""
-    log = f"{SOURCES_FOLDER}/{source}"
-    for name in choose(folder.names(log)):
-        try:
-            lines = text_lines(folder.read(f"{log}/{name}"))
-        except UnicodeDecodeError as error:
-            raise unreadable(folder, f"{log}/{name}") from error
-        for line in lines:
-            value = _parsed(folder, f"{log}/{name}", line)
-            number = _control_number(value)
-            if number is not None:
-                yield number, value["batchId"]
+def _control_log(folder: CheckpointFolder) -> tuple[int, list[str]]:
+    """Return the source that has read the control stream, and the files to read of its log; none if it has read none.
+
+    It is the last source; the logs of those before it may be large, and are not read.
+    """
+    for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER))), reverse=True):
+        log = f"{SOURCES_FOLDER}/{source}"
+        files = [f"{log}/{name}" for name in needed_entries(folder.names(log))]
+        if any(True for name in files[-1:] for _ in _named(folder, name)):
+            return source, files
+    return 0, []
 
 
-def _parsed(folder: CheckpointFolder, name: str, line: str) -> dict[str, Any]:
-    try:
-        found = dict(parse_json(line.encode())) if line.lstrip().startswith("{") else {}
-    except ValueError as error:
-        raise unreadable(folder, name) from error
-    if "path" in found and not (isinstance(found["path"], str) and isinstance(found.get("batchId"), int)):
-        raise unreadable(folder, name)
-    return found
-
-
-def _control_number(entry: dict[str, Any]) -> int | None:
-    folder, _, name = entry.get("path", "").rpartition("/")
-    return control_file_number(name) if folder.rpartition("/")[2] == CONTROL_FOLDER else None
+def _named(folder: CheckpointFolder, name: str) -> Iterator[tuple[int, str, int]]:
+    """Yield the control files that a file of a source's log names: number, URL and entry."""
+    for line in log_lines(folder, name):
+        path = line.get("path", "") if isinstance(line, dict) else ""
+        parent, _, file = path.rpartition("/")
+        if parent.endswith(f"/{CONTROL_FOLDER}") and (number := control_file_number(file)) is not None:
+            yield number, path, line["batchId"]
