@@ -23,14 +23,13 @@ from panekeeper.state.checkpoint.folder import (
     damaged,
     parse_json,
 )
-from panekeeper.state.errors import CorruptState
 
 NO_OFFSET = "-"
 """What Spark logs of a source that had nothing yet."""
 LINE_END = re.compile(r"\r\n?|\n")
 """Where a line ends for Java. Python knows more such places, which JSON may hold."""
 
-_END = re.compile(LINE_END.pattern.encode())
+_NO_LOG = "it is no log as Spark writes it"
 _VERSION = re.compile(r"v(\d+)")
 _LOG_OFFSET = re.compile(r'\s*\{\s*"logOffset"\s*:\s*(\d{1,18})\s*\}\s*', re.ASCII)
 
@@ -42,13 +41,13 @@ def log_lines(folder: CheckpointFolder, name: str) -> Iterator[Any]:
         next(lines)
         yield from lines  # not at once: a file source has one for each file that it has ever read
     except ValueError as error:
-        raise unreadable(folder, name) from error
+        raise damaged(folder, name, _NO_LOG) from error
 
 
 def parsed_lines(content: bytes) -> Iterator[Any]:
     """Yield the version of a file, then its lines as `log_lines` does. Raises `ValueError` if it is no log of Spark."""
-    lines = _each_line(content.removeprefix(b"\0"))  # a Kafka source's begins with a zero byte, for Spark 2.1
-    version = _VERSION.fullmatch(first := next(lines, ""))
+    first, *lines = text_lines(content.removeprefix(b"\0"))  # a Kafka source's begins with one, for Spark 2.1
+    version = _VERSION.fullmatch(first)
     if version is None:
         raise ValueError(first)
     yield version[1]
@@ -56,22 +55,9 @@ def parsed_lines(content: bytes) -> Iterator[Any]:
 
 
 def text_lines(content: bytes) -> list[str]:
-    """Return the lines of a file as Spark reads it."""
-    return [*_each_line(content)]
-
-
-def _each_line(content: bytes) -> Iterator[str]:
-    begin = 0
-    for end in _END.finditer(content):
-        yield content[begin : end.start()].decode()
-        begin = end.end()
-    if begin < len(content):
-        yield content[begin:].decode()
-
-
-def unreadable(folder: CheckpointFolder, name: str) -> CorruptState:
-    """Return the error for a file that does not say what Spark writes there."""
-    return damaged(folder, name, "it is no log as Spark writes it")
+    """Return the lines of a file as Spark reads it; at least one."""
+    first, *lines = LINE_END.split(content.decode())
+    return [first, *(lines[:-1] if lines and not lines[-1] else lines)]
 
 
 def offset_lines(folder: CheckpointFolder, batch: int) -> list[Any]:
@@ -79,16 +65,16 @@ def offset_lines(folder: CheckpointFolder, batch: int) -> list[Any]:
     name = f"{OFFSETS_FOLDER}/{batch}"
     lines = [*log_lines(folder, name)]
     if not lines or not isinstance(lines[0], dict) or not isinstance(lines[0].get("conf"), dict):
-        raise unreadable(folder, name)
+        raise damaged(folder, name, _NO_LOG)
     return lines
 
 
 def source_ends(folder: CheckpointFolder, batch: int) -> list[int | None]:
     """Return, for each source, the last entry of its log that a batch has read; None for one without a log."""
-    return [log_offset(line) for line in source_lines(folder, batch)]
+    return [log_offset(line) for line in _source_lines(folder, batch)]
 
 
-def source_lines(folder: CheckpointFolder, batch: int) -> list[str]:
+def _source_lines(folder: CheckpointFolder, batch: int) -> list[str]:
     """Return the lines of the sources in the offsets of a batch, as they are. Raises `CorruptState`."""
     offset_lines(folder, batch)
     return text_lines(folder.read(f"{OFFSETS_FOLDER}/{batch}"))[2:]
@@ -108,12 +94,14 @@ def log_offset(line: str) -> int | None:
 
 def state_format(folder: CheckpointFolder) -> str | None:
     """Return the format version in which Spark stores the state of the checkpoint; None before the first commit."""
-    for name in (f"{COMMITS_FOLDER}/{batch}" for batch in batch_numbers(folder, COMMITS_FOLDER)[-1:]):
-        try:
-            return str(next(parsed_lines(folder.read(name))))
-        except ValueError as error:
-            raise unreadable(folder, name) from error
-    return None
+    batches = batch_numbers(folder, COMMITS_FOLDER)
+    if not batches:
+        return None
+    name = f"{COMMITS_FOLDER}/{batches[-1]}"
+    try:
+        return str(next(parsed_lines(folder.read(name))))
+    except ValueError as error:
+        raise damaged(folder, name, _NO_LOG) from error
 
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")
@@ -150,25 +138,14 @@ def remove_unread_entries(folder: CheckpointFolder, before_each: Callable[[], No
         The removed files. A compact one stays if files that it stands for are gone.
     """
     batches = batch_numbers(folder, OFFSETS_FOLDER)
-    newest = source_lines(folder, batches[-1]) if batches else None
+    newest = _source_lines(folder, batches[-1]) if batches else []
     removed: list[str] = []
     for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER)))):
-        if (end := _end_of(newest, source)) is not None:
+        line = newest[source] if source < len(newest) else ""
+        end = -1 if not batches or line == NO_OFFSET else log_offset(line)
+        if end is not None:  # else the source has no such log
             removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, before_each)
     return removed
-
-
-def _end_of(offsets: Sequence[str] | None, source: int) -> int | None:
-    """Return the last entry of a source's log that a batch has read; -1: none; None: the source has no such log.
-
-    Args:
-        offsets: the lines of the sources in the offsets of the batch; None: no batch was begun.
-        source: its number.
-    """
-    if offsets is None:
-        return -1
-    line = offsets[source] if source < len(offsets) else ""
-    return -1 if line == NO_OFFSET else log_offset(line)
 
 
 def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Callable[[], None]) -> list[str]:
@@ -179,7 +156,8 @@ def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Cal
     if [numbers[name] for name in earlier] != list(range(first, end + 1)):  # the newest compact one is needed
         return []
     files = [f"{log}/{name}" for name in later]
-    if not all(_is_file_entry(line) for file in files for line in log_lines(folder, file)):
+    written = {"path", "timestamp", "batchId"}  # by a file source; one of Kafka logs where its topics began
+    if not all(isinstance(line, dict) and written <= set(line) for file in files for line in log_lines(folder, file)):
         return []
     for file in files:  # the newest first: what is left is a log at any moment
         before_each()
@@ -187,28 +165,20 @@ def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Cal
     return files
 
 
-def _is_file_entry(line: object) -> bool:
-    """Return whether a line of a source's log is of a file source; those of Kafka hold where its topics began."""
-    return isinstance(line, dict) and {"path", "timestamp", "batchId"} <= set(line)
-
-
 def files_between(folder: CheckpointFolder, source: int, after: int, end: int) -> Iterator[str]:
     """Yield the URLs of the files in the entries of a source's log after one, up to another. Raises `CorruptState`."""
-    log = f"{SOURCES_FOLDER}/{source}"
-    for name in needed_entries(folder.names(log)):
-        if int(name.partition(".")[0]) <= after:
-            continue
-        for line in log_lines(folder, f"{log}/{name}"):
-            entry = line.get("batchId") if isinstance(line, dict) and "path" in line else None
-            if entry is not None and after < entry <= end:
-                yield line["path"]
+    return (line["path"] for line in _files_of(folder, source, after) if after < line["batchId"] <= end)
 
 
 def found_files(folder: CheckpointFolder, source: int | None = None) -> Iterator[str]:
     """Yield the URL of each file that a source, or all of them, have found, newest last. Raises `CorruptState`."""
     for number in folder.names(SOURCES_FOLDER) if source is None else [source]:
-        log = f"{SOURCES_FOLDER}/{number}"
-        for name in needed_entries(folder.names(log)):
-            for line in log_lines(folder, f"{log}/{name}"):
-                if isinstance(line, dict) and "path" in line:
-                    yield line["path"]
+        yield from (line["path"] for line in _files_of(folder, number))
+
+
+def _files_of(folder: CheckpointFolder, source: int | str, after: int = -1) -> Iterator[dict[str, Any]]:
+    """Yield the lines of files in a source's log, but those of entries up to `after` that are in files of their own."""
+    log = f"{SOURCES_FOLDER}/{source}"
+    for name in needed_entries(folder.names(log)):
+        if int(name.partition(".")[0]) > after:
+            yield from (one for one in log_lines(folder, f"{log}/{name}") if isinstance(one, dict) and "path" in one)

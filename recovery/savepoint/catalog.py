@@ -315,7 +315,7 @@ def _since(archive: Archive, file: str) -> datetime | None:
     try:
         marker = json.loads(read_small(archive, file, _MAX_MARKER_BYTES))
         since = datetime.fromisoformat(marker["since"])
-        process = LeaseOwner.from_fields({"name": "", "token": "", "since": 0, "seen": 0, **marker["process"]})
+        process = LeaseOwner(name="", token="", since=0, seen=0, **marker["process"])
         was_killed = process.is_on_this_machine and not process.is_alive(0)
     except (FileNotFoundError, DamagedSavepoint, AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None

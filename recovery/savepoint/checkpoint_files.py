@@ -24,11 +24,11 @@ from panekeeper.recovery.storage.blobs import ProgressCallback, SavedFile, Trans
 from panekeeper.recovery.storage.files import Files, LocalFiles, map_parallel
 from panekeeper.state.checkpoint import folder as layout
 from panekeeper.state.checkpoint.control_files import control_files_read, control_files_within
-from panekeeper.state.checkpoint.folder import batch_numbers, local_path, read_object
+from panekeeper.state.checkpoint.folder import batch_numbers, damaged, local_path, read_object
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
 from panekeeper.state.own_paths import follow, is_description, quoted, spellings
 from panekeeper.state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
-from panekeeper.state.spark_logs import has_read, log_lines, offset_lines, source_ends, unreadable
+from panekeeper.state.spark_logs import has_read, log_lines, offset_lines, source_ends
 
 _STATE_FILE = re.compile(r"(\d+)(_.*)?\.(changelog|zip)(\.crc)?")
 _NUMBER = re.compile(r"(\d+)(\.compact)?")
@@ -171,7 +171,7 @@ def _belongs_to_batch(folder: Files, batch: int) -> Callable[[str], bool]:
 def _flushed_batch(folder: Files) -> int:
     found = (read_object(folder, layout.FLUSHED_FILE) or {}).get("batch")
     if not isinstance(found, int):
-        raise unreadable(folder, layout.FLUSHED_FILE)
+        raise damaged(folder, layout.FLUSHED_FILE, "it names no batch")
     return found
 
 
