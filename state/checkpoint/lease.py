@@ -218,7 +218,7 @@ def read_report(folder: CheckpointFolder) -> dict[str, Any]:
     """Return what the job on a checkpoint, or the last one that ran there, reported of itself; empty if nothing.
 
     It is written with each heartbeat and at the end. The fields: batch (the last one whose tables are written), open
-    (the work it has open), and progress (`framework/engine/job/progress.py`).
+    (the work it has open), and progress (`framework/engine/job/status.py`).
     """
     try:
         value = folder.read_json(RUNNING_FILE)
