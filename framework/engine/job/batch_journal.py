@@ -32,10 +32,10 @@ one gets the record, and the other one ends.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -104,14 +104,7 @@ class BatchWriter(Protocol):
     def write(
         self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: Callable[[], None]
     ) -> None:
-        """Write what is recorded of a batch, so that a repetition changes nothing.
-
-        Args:
-            spark: the session that reaches the tables.
-            batch: what is recorded of it.
-            packed: its packed rows, as far as they are large.
-            require_lease: raises if another job has taken over the checkpoint; called just before each commit.
-        """
+        """Write what is recorded of a batch, so that a repetition changes nothing; `packed` has its large rows."""
         ...
 
     def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
@@ -254,7 +247,11 @@ class BatchJournal:
             self.lease.note_completed(batch.resumed_us)
         what = ", ".join(one.role for one in writes) or "no table"
         _log.info("batch %s of job %s is completed as it was recorded: %s", batch.number, self.record.name, what)
-        self._require_same_declaration(batch)
+        if corrected(self.record.declaration, batch.declaration, batch.number) is not self.record.declaration:
+            raise CheckpointInUse(
+                f"batch {batch.number} of {self.files.root} was computed by another declaration, and recorded just now "
+                "by a process that was suspended until this start had taken over. It is completed; start the job again"
+            )
         self._remove_all_but(batch)
         return replace(batch, writes=writes)
 
@@ -270,67 +267,44 @@ class BatchJournal:
             are none. What was persisted is not read again: it is computed again, maybe otherwise, if an executor is
             lost or somebody clears the cache.
         """
-        folder, large = self._write_large(packed, batch)
-        prepared = self._prepared(batch, spec, context, spark_commit(packed.sparkSession, query), folder)
-        self.lease.require_held()
-        try:
-            prepare(self._folder, prepared)
-        except FileExistsError as error:
-            raise CheckpointInUse(
-                f"batch {batch.number} of {self.files.root} was run by another process, too, and that one was first: "
-                "either of them was suspended until the other one had taken over. Nothing that this process has "
-                "computed of it is in a table; if no other process runs, start the job again, which completes the batch"
-            ) from error
-        if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer
-            self._remove_all_but(prepared)
-        else:
-            self._folder.remove(prepared_file(self._last.epoch, self._last.number))
-        self._last = replace(prepared, rows={})
-        return prepared, large
-
-    def _write_large(self, packed: DataFrame, batch: BatchOutput) -> tuple[str, DataFrame | None]:
-        """Write the outputs that are not in the driver to a folder of the checkpoint; return it, and what it has."""
-        folder = f"{prepared_file(self.record.epoch, batch.number)}-{uuid.uuid4().hex}"
-        if not batch.large_tags:
-            return folder, None
-        self.lease.require_held()
-        write_large_rows(packed, batch.large_tags, path := self.files.path(folder))
-        rows = read_large_rows(packed.sparkSession, path)
-        if rows_and_hashes(rows) != {tag: (batch.rows[tag], batch.hashes[tag]) for tag in batch.large_tags}:
-            raise JobFailed(
-                f"batch {batch.number} of {self.files.root} is not recorded: its rows were lost before that (the cache "
-                "was cleared, or an executor ended), and computed again they are others, or in another order. No "
-                "table has any of them; start the job again, which runs the whole batch again"
+        folder, large = f"{prepared_file(self.record.epoch, batch.number)}-{uuid.uuid4().hex}", None
+        if batch.large_tags:
+            self.lease.require_held()
+            write_large_rows(packed, batch.large_tags, path := self.files.path(folder))
+            large = read_large_rows(packed.sparkSession, path)
+            if rows_and_hashes(large) != {tag: (batch.rows[tag], batch.hashes[tag]) for tag in batch.large_tags}:
+                raise JobFailed(
+                    f"batch {batch.number} of {self.files.root} is not recorded: its rows were lost before that (the "
+                    "cache was cleared, or an executor ended), and computed again they are others, or in another "
+                    "order. No table has any of them; start the job again, which runs the whole batch again"
+                )
+        rows = _recorded_rows(batch, spec, context)
+        writes = [
+            TableWrite(
+                role=role,
+                path=path,
+                table=self.tables.get(role, {}).get("id", ""),
+                transaction=self.record.transaction(role),
+                after=self.tables.get(role, {}).get("batch", -1),
+                rows=name,
+                **(_newest_by(spec) if role == "view" else {}),
             )
-        return folder, rows
-
-    def _prepared(
-        self, batch: BatchOutput, spec: JobSpec, context: BatchContext, commit: str, folder: str
-    ) -> PreparedBatch:
-        large = dict.fromkeys(batch.large_tags, folder)
-        schemas = {RESULTS: spec.results_schema, _REJECTED: spec.rejected_schema}
-        rows = {
-            tag: schema.empty_table() if tag in large else with_columns(batch.driver_tables[tag], schema)
-            for tag, schema in schemas.items()
-            if batch.rows[tag]
-        }
-        has_metrics = bool(rows or batch.counts["rows_in"])
-        if context.downtime is not None:
-            rows["downtime"] = _one_row(DOWNTIME, context.downtime.row())
-        if has_metrics:
-            rows["metrics"] = _metrics(batch, context)
-        writes = [*self._writes(rows, spec)]
+            for role, name in _OUTPUTS.items()
+            if (path := self.declared.get(role)) is not None and name in rows
+        ]
         written = {one.role: {"path": one.path, "id": one.table, "batch": batch.number} for one in writes}
-        return PreparedBatch(
+        prepared = PreparedBatch(
             number=batch.number,
             epoch=self.record.epoch,
-            spark_commit=commit,
+            spark_commit=spark_commit(packed.sparkSession, query),
             writes=writes,
             rows=rows,
-            large=large,
-            large_files=self._files_in(folder) if large else [],
-            large_counts={tag: batch.rows[tag] for tag in large},
-            large_hashes={tag: batch.hashes[tag] for tag in large},
+            large=dict.fromkeys(batch.large_tags, folder),
+            large_files=[f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]
+            if batch.large_tags
+            else [],
+            large_counts={tag: batch.rows[tag] for tag in batch.large_tags},
+            large_hashes={tag: batch.hashes[tag] for tag in batch.large_tags},
             job=self.record.id,
             declaration=self.record.declaration,
             identity={name: getattr(self.record, name) for name in IDENTITY},
@@ -340,47 +314,38 @@ class BatchJournal:
             drain_file=batch.last_drain_file,
             resumed_us=batch.resumed_us,
         )
-
-    def _writes(self, rows: Mapping[str, pa.Table], spec: JobSpec) -> Iterator[TableWrite]:
-        for role, name in _OUTPUTS.items():
-            path = self.declared.get(role)
-            if path is not None and name in rows:
-                known = self.tables.get(role, {})
-                yield TableWrite(
-                    role=role,
-                    path=path,
-                    table=known.get("id", ""),
-                    transaction=self.record.transaction(role),
-                    after=known.get("batch", -1),
-                    rows=name,
-                    **(_newest_by(spec) if role == "view" else {}),
-                )
-
-    def _files_in(self, folder: str) -> list[str]:
-        return [f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]
+        self.lease.require_held()
+        try:
+            prepare(self._folder, prepared)
+        except FileExistsError as error:
+            raise CheckpointInUse(
+                f"batch {batch.number} of {self.files.root} was recorded by another process first: either of the two "
+                "was suspended until the other one had taken over. Nothing that this process has computed of it is in "
+                "a table; if no other process runs, start the job again, which completes the batch"
+            ) from error
+        if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer
+            self._remove_all_but(prepared)
+        else:
+            self._folder.remove(prepared_file(self._last.epoch, self._last.number))
+        self._last = replace(prepared, rows={})
+        return prepared, large
 
     # Steps 4 and 5 at a start
 
     def _write_recorded(self, batch: PreparedBatch) -> None:
         if lost := batch.lost_files(self._folder):
             raise damaged(self.files, lost[0], "it is gone")
+        wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
         with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
-            packed = self._large_rows(spark, batch)
+            packed = None
+            for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
+                packed, counts = read_large_rows(spark, self.files.path(folder)), batch.large_counts
+                if rows_and_hashes(packed) != {one: (rows, batch.large_hashes[one]) for one, rows in counts.items()}:
+                    raise damaged(self.files, folder, f"it has not the rows that were recorded, {dict(counts)}")
             try:
                 self.writer.write(spark, batch, packed, self.lease.require_held)
             except Exception as error:
                 raise translate(error, self.record.name) from error
-
-    def _large_rows(self, spark: SparkSession, batch: PreparedBatch) -> DataFrame | None:
-        packed = None
-        wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
-        for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
-            packed = read_large_rows(spark, self.files.path(folder))
-            if rows_and_hashes(packed) != {
-                name: (rows, batch.large_hashes[name]) for name, rows in batch.large_counts.items()
-            }:
-                raise damaged(self.files, folder, f"it has not the rows that were recorded, {dict(batch.large_counts)}")
-        return packed
 
     def _target(self, one: TableWrite, number: int) -> TableWrite | None:
         """Return where rows are to be written: to their table, which may have been moved, or copied; None: nowhere."""
@@ -388,12 +353,13 @@ class BatchJournal:
         if one.role not in self.declared or one.transaction != self.record.transaction(one.role):
             raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {one.transaction}")
         for path in filter(None, (declared, one.path)):
-            id_ = _id_of(spark, path)
+            id_ = str(table_metadata(spark, path)["id"]) if is_delta_table(spark, path) else None
             if id_ is not None and one.table in ("", id_):
+                last = partial(self.writer.last_transaction, spark)
                 require_owned(spark, {one.role: path}, self.record)
-                require_no_later_batch(self.files.root, self.record, {one.role: path}, self._last_of, begun=number)
+                require_no_later_batch(self.files.root, self.record, {one.role: path}, last, begun=number)
                 known = {"path": path, "id": one.table or id_, "batch": one.after}
-                require_has(one.role, path, id_, known, self._last_of(path, one.transaction))
+                require_has(one.role, path, id_, known, last(path, one.transaction))
                 return replace(one, path=path, table=id_)
         what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
         is_declared = declared is not None and place_of(declared) == place_of(one.path)
@@ -405,18 +371,6 @@ class BatchJournal:
             f"is lost, start(..., accept_batch={number}) leaves these rows out, which are in no table then"
         )
 
-    def _require_same_declaration(self, batch: PreparedBatch) -> None:
-        """Refuse to go on after a batch of another declaration, which was recorded since this start has looked."""
-        declared = self.record.declaration
-        if corrected(declared, batch.declaration, batch.number) is not declared:
-            raise CheckpointInUse(
-                f"batch {batch.number} of {self.files.root} was computed by another declaration, and recorded just now "
-                "by a process that was suspended until this start had taken over. It is completed; start the job again"
-            )
-
-    def _last_of(self, path: str, transaction: str) -> int:
-        return self.writer.last_transaction(self.files.spark, path, transaction)
-
     def _remove_all_but(self, needed: PreparedBatch | None) -> None:
         for name in not_needed(self._folder, [] if needed is None else [needed]):
             self.lease.require_held()  # else it may be the record of a process that has taken over
@@ -425,11 +379,6 @@ class BatchJournal:
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
-
-
-def _id_of(spark: SparkSession, path: str) -> str | None:
-    """Return the id of the table in a folder; None if there is none."""
-    return str(table_metadata(spark, path)["id"]) if is_delta_table(spark, path) else None
 
 
 def _newest_by(spec: JobSpec) -> dict[str, Any]:
@@ -443,19 +392,31 @@ def _newest_by(spec: JobSpec) -> dict[str, Any]:
     }
 
 
-def _metrics(batch: BatchOutput, context: BatchContext) -> pa.Table:
-    row: dict[str, Any] = {
-        "batch": batch.number,
-        "batch_time": to_datetime(context.started_us),
-        **batch.counts,
-        "balanced": batch.balanced,
-        "watermark": to_datetime_if_any(batch.watermark),
-        "open_panes": context.open_panes,
-        "firings": batch.rows["results"],
-        "late_ms": None if batch.late_us is None else batch.late_us // 1000,
-        "seconds": round((now_us() - context.started_us) / 1e6, 3),
+def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> dict[str, pa.Table]:
+    """Return what is recorded of each kind of rows; those that are too many for the driver without their rows."""
+    schemas = {RESULTS: spec.results_schema, _REJECTED: spec.rejected_schema}
+    rows = {
+        tag: schema.empty_table() if tag in batch.large_tags else with_columns(batch.driver_tables[tag], schema)
+        for tag, schema in schemas.items()
+        if batch.rows[tag]
     }
-    return _one_row(METRICS, tuple(row[name] for name in METRICS.names))
+    has_metrics = bool(rows or batch.counts["rows_in"])
+    if context.downtime is not None:
+        rows["downtime"] = _one_row(DOWNTIME, context.downtime.row())
+    if has_metrics:
+        metrics: dict[str, Any] = {
+            "batch": batch.number,
+            "batch_time": to_datetime(context.started_us),
+            **batch.counts,
+            "balanced": batch.balanced,
+            "watermark": to_datetime_if_any(batch.watermark),
+            "open_panes": context.open_panes,
+            "firings": batch.rows["results"],
+            "late_ms": None if batch.late_us is None else batch.late_us // 1000,
+            "seconds": round((now_us() - context.started_us) / 1e6, 3),
+        }
+        rows["metrics"] = _one_row(METRICS, tuple(metrics[name] for name in METRICS.names))
+    return rows
 
 
 def _one_row(schema: StructType, values: tuple[Any, ...]) -> pa.Table:

@@ -33,7 +33,6 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.folder import JOB_FILE, OFFSETS_FOLDER, STOPPED_FILE, batch_numbers, damaged
 from panekeeper.state.checkpoint.job_record import (
-    JobRecord,
     create_record,
     last_epochs,
     pass_on_runs,
@@ -83,7 +82,7 @@ class ResetPreview:
 def reset_to_initial_state(
     files: CheckpointFiles, tables: Tables, *, confirm: str | None, require_held: Callable[[], None]
 ) -> ResetPreview:
-    """Reset the job of a checkpoint.
+    """Reset the job of a checkpoint and return what was discarded.
 
     Args:
         files: the folder of the current epoch, whose lease the caller holds.
@@ -91,14 +90,10 @@ def reset_to_initial_state(
         confirm: the job's name, which confirms the reset.
         require_held: raises if the lease is lost.
 
-    Returns:
-        What was discarded.
-
     Raises:
         NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
         SinkError: the declared view is not the one that the job has written, and may be another job's; or the tables
             belong to another checkpoint by now.
-        CheckpointInUse: the lease is lost.
     """
     root, spark = files.checkpoint, files.spark
     pointer, record = read_pointer(root), read_record(files)
@@ -106,18 +101,28 @@ def reset_to_initial_state(
         raise damaged(files, JOB_FILE, "it is gone")
     if confirm == record.name:  # else nothing is changed
         roll_forward(files, record, lambda: spark, require_held)
+    made = read_tables(files)
+    # The checkpoint may be an older copy: its tables know the epochs that it does not.
+    known = [path for role, path in made.items() if role in OWNED and is_delta_table(spark, path)]
+    in_tables = [last_epochs(transactions(spark, path), record.name).get(record.id, 0) for path in known]
     preview = ResetPreview(
         job=record.name,
         checkpoint=files.root,
         batch=max(batch_numbers(files, OFFSETS_FOLDER), default=None),
         open_panes=_open_panes(files, tables),
-        epoch=next_epoch(root, [record.epoch, _last_epoch(files, record)]),
+        epoch=next_epoch(root, [record.epoch, *in_tables]),
     )
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
-    made = read_tables(files)
     require_owned(spark, {role: path for role, path in made.items() if is_delta_table(spark, path)}, record)
-    view = _view_of_the_job(files, tables.view)
+    view = made.get("view")  # that of its last start, whatever the declaration says now
+    if tables.view is not None and tables.view != view and is_delta_table(spark, tables.view):
+        own = "no view" if view is None else f"the view {view}"
+        raise SinkError(
+            f"the reset would empty the view {tables.view}, and the job of {files.root} was last started with {own}. "
+            "Declare the view as it was at that start; or, if it has moved, start the job once with the declaration "
+            "as it is, and reset it then"
+        )
     require_held()
     new, begun = replace(record, epoch=preview.epoch), epoch_folder(root, preview.epoch)
     with acquire(begun.without_java(), record.name, what="the reset of job").held() as lease:
@@ -132,27 +137,6 @@ def reset_to_initial_state(
         switch(root, pointer.to_bytes(), Pointer(name=new.name, id=new.id, epoch=new.epoch))  # 3
         roll_forward(begun, new, lambda: spark, lease.require_held)  # 4
     return preview
-
-
-def _last_epoch(files: CheckpointFiles, record: JobRecord) -> int:
-    """Return the last epoch of this checkpoint that its tables know; the checkpoint may be an older copy."""
-    known = [path for role, path in read_tables(files).items() if role in OWNED and is_delta_table(files.spark, path)]
-    return max(
-        (last_epochs(transactions(files.spark, path), record.name).get(record.id, 0) for path in known), default=0
-    )
-
-
-def _view_of_the_job(files: CheckpointFiles, declared: str | None) -> str | None:
-    """Return the view that the job writes to: that of its last start, whatever the declaration says now."""
-    recorded = read_tables(files).get("view")
-    if declared is not None and declared != recorded and is_delta_table(files.spark, declared):
-        own = "no view" if recorded is None else f"the view {recorded}"
-        raise SinkError(
-            f"the reset would empty the view {declared}, and the job of {files.root} was last started with {own}. "
-            "Declare the view as it was at that start; or, if it has moved, start the job once with the declaration "
-            "as it is, and reset it then"
-        )
-    return recorded
 
 
 def _open_panes(files: CheckpointFiles, tables: Tables) -> int:

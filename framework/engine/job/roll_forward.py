@@ -22,7 +22,7 @@ from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
 from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
-from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
+from panekeeper.state.checkpoint.epochs import STEPS, read_begin, write_begin
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
@@ -53,16 +53,12 @@ def roll_forward(
         require_held: raises if the lease is lost; called before each change.
         restore_table: takes a table back; by Spark, if not given.
         on_step: called with each step that is done.
-
-    Raises:
-        SinkError: Delta refuses to take a table back.
-        CheckpointInUse: the lease is lost.
     """
     begin = read_begin(folder)
     if begin is None or begin.is_done:
         return
     tables, batch = dict(begin.tables), begin.batch
-    restore_table = restore_table or (lambda path, version: restore_by_spark(spark(), path, version))
+    restore_table = restore_table or (lambda path, version: _restore_by_spark(spark(), path, version))
     for number, step in enumerate(STEPS):
         if step in begin.done:
             continue
@@ -71,7 +67,14 @@ def roll_forward(
             if step == "fenced":
                 fence(spark(), tables, record.earlier_epochs(before=record.epoch))  # 1
             elif step == "taken back":
-                _take_back(begin, record, spark, require_held, restore_table)  # 2
+                # 2  The metrics are last, as in a batch: their row says that the other tables are complete.
+                for role in sorted(begin.versions, key=lambda role: role == "metrics"):
+                    require_held()
+                    restore_table(begin.tables[role], begin.versions[role])
+                if begin.emptied is not None and is_delta_table(spark(), begin.emptied):
+                    require_held()
+                    with session_of_its_own(spark()) as own_session:
+                        delete_all(own_session, begin.emptied, record.transaction("reset"))
             else:
                 # By this a start knows that the commits before were not lost, and that the batch is not run again.
                 fence(spark(), tables, (), joined=record, batch=batch)  # 3
@@ -86,12 +89,8 @@ def roll_forward(
     logger("job", job=record.name).info("%s has begun epoch %s by a %s", folder.root, record.epoch, begin.kind)
 
 
-def restore_by_spark(spark: SparkSession, path: str, version: int) -> None:
-    """Take a table back to a version; nothing happens if that is its newest one.
-
-    Raises:
-        SinkError: Delta refuses.
-    """
+def _restore_by_spark(spark: SparkSession, path: str, version: int) -> None:
+    """Take a table back to a version; nothing happens if that is its newest one."""
     from delta.tables import DeltaTable
 
     try:
@@ -103,20 +102,3 @@ def restore_by_spark(spark: SparkSession, path: str, version: int) -> None:
             f"{path} could not be restored to version {version} ({first_line(error)}). Remove the cause and run the "
             "same restore again; or restore another savepoint"
         ) from error
-
-
-def _take_back(
-    begin: Begin,
-    record: JobRecord,
-    spark: Callable[[], SparkSession],
-    require_held: Callable[[], None],
-    restore_table: RestoreTable,
-) -> None:
-    """Do step 2. The metrics are last, as in a batch: their row says that the other tables are complete."""
-    for role in sorted(begin.versions, key=lambda role: role == "metrics"):
-        require_held()
-        restore_table(begin.tables[role], begin.versions[role])
-    if begin.emptied is not None and is_delta_table(spark(), begin.emptied):
-        require_held()
-        with session_of_its_own(spark()) as own_session:
-            delete_all(own_session, begin.emptied, record.transaction("reset"))
