@@ -270,8 +270,8 @@ class BatchJournal:
         folder, large = f"{prepared_file(self.record.epoch, batch.number)}-{uuid.uuid4().hex}", None
         if batch.large_tags:
             self.lease.require_held()
-            write_large_rows(packed, batch.large_tags, path := self.files.path(folder))
-            large = read_large_rows(packed.sparkSession, path)
+            write_large_rows(packed, batch.large_tags, self.files.path(folder))
+            large = read_large_rows(packed.sparkSession, self.files.path(folder))
             if rows_and_hashes(large) != {tag: (batch.rows[tag], batch.hashes[tag]) for tag in batch.large_tags}:
                 raise JobFailed(
                     f"batch {batch.number} of {self.files.root} is not recorded: its rows were lost before that (the "
