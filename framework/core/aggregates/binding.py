@@ -16,118 +16,69 @@ from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import state_type
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
-
-def column_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
-    """Return the type of a column; `aggregate_text` is the aggregate as written, for the error."""
-    if column in schema.names:
-        return schema.field(column).type
-    raise DeclarationError(
-        f"{aggregate_text}: there is no column {column!r}; columns are {', '.join(schema.names)}"
-        f"{did_you_mean(column, schema.names)}"
-    )
+_NUMBER = "an integer or a float; cast it (a decimal to double or to an integer of its smallest unit)"
+_ORDERED = "a type with an order: number, decimal, boolean, date, time, text or binary"
+_HASHABLE = "a number, decimal, boolean, date, time, text or binary; cast it, or count one of its fields"
 
 
-def numeric_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
-    """Return the type of a column of integers or floats."""
-    kind = column_type(schema, column, aggregate_text)
-    advice = "an integer or a float; cast it (a decimal to double or to an integer of its smallest unit)"
-    return _require_type(
-        kind, lambda k: pa.types.is_integer(k) or pa.types.is_floating(k), column, aggregate_text, advice
-    )
-
-
-def orderable_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
-    """Return the type of a column whose values have an order."""
-    kind = column_type(schema, column, aggregate_text)
-    advice = "a type with an order: number, decimal, boolean, date, time, text or binary"
-    return _require_type(kind, lambda k: has_absolute_code(k) or has_rank(k), column, aggregate_text, advice)
-
-
-def hashable_type(schema: pa.Schema, column: str, aggregate_text: str) -> pa.DataType:
-    """Return the type of a column whose values can be distinguished by a hash."""
-    kind = column_type(schema, column, aggregate_text)
-    advice = "a number, decimal, boolean, date, time, text or binary; cast it, or count one of its fields"
-    return _require_type(kind, is_hashable, column, aggregate_text, advice)
-
-
-def _require_type(
-    kind: pa.DataType, fits: Callable[[pa.DataType], bool], column: str, aggregate_text: str, advice: str
-) -> pa.DataType:
-    if not fits(kind):
-        raise DeclarationError(f"{aggregate_text}: column {column!r} is {kind}; it must be {advice}")
-    return kind
-
-
-def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
+def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, PLR0911 -- one branch a kind
     """Return the accumulator of an aggregate for columns of these types.
 
     Raises:
         DeclarationError: a column that is not there, or whose type does not fit; the error says which types do.
     """
-    return _BINDERS[declared.kind](declared, schema)
+    columns, kind = declared.columns, declared.kind
+    types = [_column_type(schema, column, declared) for column in columns]
+
+    def require(fits: Callable[[pa.DataType], bool], advice: str) -> pa.DataType:
+        if not fits(types[0]):
+            raise DeclarationError(f"{declared}: column {columns[0]!r} is {types[0]}; it must be {advice}")
+        return types[0]
+
+    match kind:
+        case "count":
+            return CountAccumulator(inputs=columns)
+        case "sum" | "mean":
+            is_mean = kind == "mean"
+            if pa.types.is_floating(require(_is_number, _NUMBER)):
+                return FloatSum(inputs=columns, mean=is_mean)
+            return IntSum(inputs=columns, mean=is_mean, output=pa.float64() if is_mean else pa.int64())
+        case "stddev":
+            require(_is_number, _NUMBER)
+            return StdDev(inputs=columns)
+        case "max" | "min" | "arg_max" | "arg_min":
+            by_type = require(lambda one: has_absolute_code(one) or has_rank(one), _ORDERED)
+            return Extreme(
+                inputs=columns,
+                output=types[-1],
+                by=columns[0],
+                by_type=by_type,
+                value=columns[1] if len(columns) > 1 else None,
+                largest=kind.endswith("max"),
+            )
+        case "first" | "last":
+            return FirstOrLast(inputs=columns, output=types[0], earliest=kind == "first")
+        case "collect":
+            return Collect(inputs=columns, output=pa.list_(types[0]))
+        case "approx_distinct":
+            require(is_hashable, _HASHABLE)
+            return ApproxDistinct(inputs=columns)
+    user = declared.user
+    assert user is not None
+    if declared.needs_content:
+        return UserContentAggregate(inputs=columns, output=declared.output, user=user)
+    stored = state_type(user.state, str(declared))
+    return UserPartialAggregate(inputs=columns, output=declared.output, user=user, kind=stored)
 
 
-def _bind_count(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    for column in a.columns:
-        column_type(schema, column, str(a))
-    return CountAccumulator(inputs=a.columns)
+def _column_type(schema: pa.Schema, column: str, declared: Aggregate) -> pa.DataType:
+    if column in schema.names:
+        return schema.field(column).type
+    raise DeclarationError(
+        f"{declared}: there is no column {column!r}; columns are {', '.join(schema.names)}"
+        f"{did_you_mean(column, schema.names)}"
+    )
 
 
-def _bind_sum(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    averaged = a.kind == "mean"
-    if pa.types.is_floating(numeric_type(schema, a.columns[0], str(a))):
-        return FloatSum(inputs=a.columns, mean=averaged)
-    return IntSum(inputs=a.columns, mean=averaged, output=pa.float64() if averaged else pa.int64())
-
-
-def _bind_stddev(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    numeric_type(schema, a.columns[0], str(a))
-    return StdDev(inputs=a.columns)
-
-
-def _bind_extreme(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    by = a.columns[0]
-    kind = orderable_type(schema, by, str(a))
-    value = a.columns[1] if len(a.columns) > 1 else None
-    output = kind if value is None else column_type(schema, value, str(a))
-    largest = a.kind in ("max", "arg_max")
-    return Extreme(inputs=a.columns, output=output, by=by, by_type=kind, value=value, largest=largest)
-
-
-def _bind_first_last(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    output = column_type(schema, a.columns[0], str(a))
-    return FirstOrLast(inputs=a.columns, output=output, earliest=a.kind == "first")
-
-
-def _bind_collect(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    return Collect(inputs=a.columns, output=pa.list_(column_type(schema, a.columns[0], str(a))))
-
-
-def _bind_approx_distinct(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    hashable_type(schema, a.columns[0], str(a))
-    return ApproxDistinct(inputs=a.columns)
-
-
-def _bind_user(a: Aggregate, schema: pa.Schema) -> Accumulator:
-    assert a.user is not None
-    column_type(schema, a.columns[0], str(a))
-    if a.needs_content:
-        return UserContentAggregate(inputs=a.columns, output=a.output, user=a.user)
-    return UserPartialAggregate(inputs=a.columns, output=a.output, user=a.user, kind=state_type(a.user.state, str(a)))
-
-
-_BINDERS: dict[str, Callable[[Aggregate, pa.Schema], Accumulator]] = {
-    "count": _bind_count,
-    "sum": _bind_sum,
-    "mean": _bind_sum,
-    "stddev": _bind_stddev,
-    "max": _bind_extreme,
-    "min": _bind_extreme,
-    "arg_max": _bind_extreme,
-    "arg_min": _bind_extreme,
-    "first": _bind_first_last,
-    "last": _bind_first_last,
-    "collect": _bind_collect,
-    "approx_distinct": _bind_approx_distinct,
-    "user": _bind_user,
-}
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
