@@ -4,9 +4,9 @@ Numbers are read as *decimal* seconds: 1.1 is exactly 1,100,000 us, not the bina
 than a microsecond is refused, not rounded (docs/semantics.md section 1.1).
 
 Text is one or more pairs of a number and a unit: `"10 minutes"`, `"1 hour 30 minutes"`, `"1h30m"`, `"250ms"`. A unit is
-a word, singular or plural, or its abbreviation: weeks `w`, days `d`, hours `h`, minutes `m`, seconds `s`, milliseconds
-`ms`, microseconds `us`. The word `interval` may stand before it, as in Spark and Delta. A number without a unit is
-refused.
+a word, singular or plural, or an abbreviation of it: weeks `w`, days `d`, hours `h` or `hr`, minutes `m` or `min`,
+seconds `s` or `sec`, milliseconds `ms`, microseconds `us`. The word `interval` may stand before it, as in Spark and
+Delta. A number without a unit is refused, and so are months and years: they differ in length.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from numbers import Integral, Real
+from typing import Any
 
 from panekeeper.framework.declarations.errors import DeclarationError
 
@@ -24,6 +26,8 @@ LARGEST_SIZE = 2**61
 """The largest duration in microseconds, and the largest count. A time of our age plus a few of these fits 64 bits."""
 
 _US = timedelta(microseconds=1)
+_SHOWN = ("d", "h", "m", "s", "ms", "us")
+_SHORT = len("999ms")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLES = 'give text such as "10 minutes", "1 hour 30 minutes", "90s" or "250ms", a timedelta, or a number of seconds'
 
@@ -40,12 +44,18 @@ _ABBREVIATIONS = {
     "w": "week",
     "d": "day",
     "h": "hour",
+    "hr": "hour",
     "m": "minute",
+    "min": "minute",
     "s": "second",
+    "sec": "second",
     "ms": "millisecond",
+    "msec": "millisecond",
     "us": "microsecond",
+    "usec": "microsecond",
 }
-_PAIR = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)(?![a-z])", re.ASCII)
+_CALENDAR_UNITS = {"month", "mon", "quarter", "year", "yr", "y"}
+_PAIR = re.compile(r"\s*([+-]?\s*[0-9]+(?:\.[0-9]+)?)\s*([a-z]+)(?![a-z])", re.ASCII)
 
 
 def to_datetime(us: int) -> datetime:
@@ -116,8 +126,11 @@ def to_us(value: Duration, what: str) -> int:
     >>> to_us("1 hour 30 minutes", "creation_period") == to_us("1h30m", "creation_period") == to_us(5400, "period")
     True
     """
+    value = as_plain_number(value)
     if isinstance(value, timedelta):
         us = value // _US
+        if getattr(value, "nanoseconds", 0):  # of pandas
+            raise DeclarationError(f"{what} is {value!r}; durations are whole microseconds")
     elif isinstance(value, str):
         us = _text_to_us(value, what)
     elif isinstance(value, bool) or not isinstance(value, int | float | Decimal):
@@ -127,6 +140,39 @@ def to_us(value: Duration, what: str) -> int:
     if abs(us) > LARGEST_SIZE:
         raise DeclarationError(f"{what} is {value!r}; durations must not exceed {_in_years(LARGEST_SIZE):,} years")
     return us
+
+
+def as_plain_number(value: Any) -> Any:
+    """Return a number of numpy's as one of Python's, which is stored and compared the same; all else as it is."""
+    if isinstance(value, Integral) and not isinstance(value, int):
+        return int(value)
+    return float(value) if isinstance(value, Real) and not isinstance(value, Integral | float) else value
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as messages and reports show it: in one unit, exact where that is short, else rounded.
+
+    >>> [duration_text(one) for one in (0, 0.25, 1.5, 90, 5400, 604_800, 23_406_728.9)]
+    ['0s', '250ms', '1.5s', '90s', '90m', '7d', '271d']
+    """
+    us = round(seconds * 1_000_000)
+    exact = us_text(us)
+    if len(exact) <= _SHORT:
+        return exact
+    unit = next(unit for unit in _SHOWN if abs(us) >= _UNITS_US[_ABBREVIATIONS[unit]])
+    in_unit = us / _UNITS_US[_ABBREVIATIONS[unit]]
+    digits = 1 if round(abs(in_unit), 1) < 10 else 0  # noqa: PLR2004 -- 9.5 and 10 have two digits each
+    return f"{in_unit:.{digits}f}".removesuffix(".0") + unit
+
+
+def us_text(us: int) -> str:
+    """Return microseconds exactly, as a duration that can be given.
+
+    >>> [us_text(one) for one in (0, 5_400_000_000, 1_500_000, -7)]
+    ['0s', '90m', '1500ms', '-7us']
+    """
+    unit = next(unit for unit in _SHOWN if us % _UNITS_US[_ABBREVIATIONS[unit]] == 0) if us else "s"
+    return f"{us // _UNITS_US[_ABBREVIATIONS[unit]]}{unit}"
 
 
 def to_seconds(value: Duration, what: str) -> float:
@@ -167,10 +213,15 @@ def _text_to_us(text: str, what: str) -> int:
     rest = text.strip().lower().removeprefix("interval ")
     us, position = 0, 0
     while match := _PAIR.match(rest, position):
-        unit = _ABBREVIATIONS.get(match[2], match[2].removesuffix("s"))
+        singular = match[2].removesuffix("s")
+        unit = _ABBREVIATIONS.get(match[2], _ABBREVIATIONS.get(singular, singular) if len(singular) > 1 else match[2])
+        if unit in _CALENDAR_UNITS:
+            raise DeclarationError(
+                f'{what} is {text!r}; months and years differ in length, so give days, such as "30 days" or "365 days"'
+            )
         if unit not in _UNITS_US:
             break
-        us += _whole_us(Decimal(match[1]), _UNITS_US[unit], f"{what} is {text!r}")
+        us += _whole_us(Decimal(match[1].replace(" ", "")), _UNITS_US[unit], f"{what} is {text!r}")
         position = match.end()
     if not position or rest[position:].strip():
         raise DeclarationError(f"{what} is {text!r}, which is not a duration; {_EXAMPLES}")

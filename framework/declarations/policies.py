@@ -15,7 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, to_us
+from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, as_plain_number, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.parameters import declared_parameters
 
@@ -88,12 +88,19 @@ def _subclasses(base: type[Policy]) -> Iterator[type[Policy]]:
 ROW_ROLES = frozenset({Role.TUMBLE, Role.EVICT, Role.FIRE})
 
 
-def require_count(value: Any, what: str) -> None:
-    """Raise `DeclarationError` unless the value is a whole number > 0 that fits; `what` is its name in the error."""
+def require_count(value: Any, what: str) -> int:
+    """Return a number of rows; raise `DeclarationError` unless it is a whole number > 0 that fits.
+
+    Args:
+        value: what was given.
+        what: its name in the error.
+    """
+    value = as_plain_number(value)
     if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
         raise DeclarationError(f"{what} is {value!r}; it must be a whole number greater than 0")
     if value > LARGEST_SIZE:
         raise DeclarationError(f"{what} is {value!r}; it must not exceed 2**61")
+    return value
 
 
 def require_positive(value: Duration, what: str) -> None:
@@ -109,7 +116,7 @@ class _SizeInRows(Policy):
     size: int
 
     def __post_init__(self) -> None:
-        require_count(self.size, f"the size of {type(self).__name__}")
+        object.__setattr__(self, "size", require_count(self.size, f"the size of {type(self).__name__}"))
 
 
 @dataclass(frozen=True)
@@ -190,6 +197,7 @@ class Delta(Policy):
         name: object = self.attribute  # a caller without a type checker may give anything
         if not isinstance(name, str) or not name:
             raise DeclarationError(f"the attribute of Delta is {self.attribute!r}; it must be the name of a column")
+        object.__setattr__(self, "size", as_plain_number(self.size))
         if isinstance(self.size, timedelta | str):
             to_us(self.size, "the size of Delta")
         elif isinstance(self.size, bool) or not isinstance(self.size, int | float | Decimal):

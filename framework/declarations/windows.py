@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, Literal
 
-from panekeeper.framework.declarations.durations import Duration, to_us
+from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import (
     Count,
@@ -73,9 +73,12 @@ class TimeInterval:
         if self.age_us < 0:
             raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
         if not 0 <= self.offset_us < self.duration_us:
+            same = self.offset_us % self.period_us
+            advice = (
+                f'; interval_offset="{us_text(same)}" has panes at the same times' if same < self.duration_us else ""
+            )
             raise DeclarationError(
-                f"interval_offset is {self.interval_offset!r}; it must be in [0, interval_duration) = "
-                f"[0, {self.duration_us / 1e6:g} s)"
+                f"interval_offset is {self.interval_offset!r}; it must be in [0, {us_text(self.duration_us)}){advice}"
             )
         if self.late not in ("pane", "tuple"):
             raise DeclarationError(f"late is {self.late!r}; it must be 'pane' or 'tuple'")
@@ -229,9 +232,10 @@ class Batched:
         if self.within is None and self.retain is None:
             raise DeclarationError("a batched window needs within (a duration), retain (a number of rows) or both")
         if self.retain is not None:
-            require_count(self.retain, "retain")
+            object.__setattr__(self, "retain", require_count(self.retain, "retain"))
         if self.within is None:
-            require_count(self.every, "every, which without within is a number of rows,")
+            rows = require_count(self.every, "every, which without within is a number of rows,")
+            object.__setattr__(self, "every", rows)
         else:
             require_positive(self.within, "within")
             require_positive(self.every, "every")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from panekeeper import (
@@ -43,6 +47,14 @@ TEXTS = {
     "interval 30 days": 30 * 24 * 60 * MINUTE,
     "0 seconds": 0,
     "1 millisecond 1 microsecond": 1_001,
+    "5 mins": 5 * MINUTE,
+    "1 hr 30 min": 90 * MINUTE,
+    "2hrs": 120 * MINUTE,
+    "90 secs": 90_000_000,
+    "250 msecs": 250_000,
+    "-3 days": -3 * 24 * 60 * MINUTE,
+    "1 day -2 hours": 22 * 60 * MINUTE,
+    "interval - 5 minutes": -5 * MINUTE,
 }
 
 
@@ -60,8 +72,8 @@ MALFORMED = [
     "10 minutess",
     "minutes",
     "5 m5",
-    "-5 minutes",
-    "1 month",
+    "5 ss",
+    "--5 minutes",
     "5,5 s",
     "10 fort",
 ]
@@ -75,6 +87,40 @@ def test_malformed_text_is_refused_with_the_value_and_examples(text: str) -> Non
     assert f"watermark is {text!r}" in str(caught.value)
     assert '"10 minutes"' in str(caught.value)
     assert '"90s"' in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text", ["1 month", "2 months", "1 year", "3 years 2 days", "1 quarter", "interval 1 mon", "1y"]
+)
+def test_months_and_years_are_refused_with_the_way_out(text: str) -> None:
+    """They differ in length. The text that the message has in their place is a duration."""
+    with pytest.raises(DeclarationError, match="months and years differ in length") as caught:
+        TimeInterval(text)
+    advised = re.findall(r'"([^"]+)"', str(caught.value))
+    assert [to_us(one, "advice") // (24 * 60 * MINUTE) for one in advised] == [30, 365]
+
+
+def test_a_negative_offset_is_refused_with_the_one_that_means_the_same() -> None:
+    """Panes that begin three days before the epoch begin four days after it, too, if they are a week long."""
+    with pytest.raises(DeclarationError, match=r"interval_offset is '-3 days'; it must be in \[0, 7d\)") as caught:
+        TimeInterval("1 week", interval_offset="-3 days")
+    (advised,) = re.findall(r'interval_offset="([^"]+)"', str(caught.value))
+    assert TimeInterval("1 week", interval_offset=advised).offset_us == to_us("4 days", "offset")
+    with pytest.raises(DeclarationError, match=r"must be in \[0, 1h\); interval_offset=\"30m\" has panes at the same"):
+        TimeInterval("1h", creation_period="2h", interval_offset="150m")
+    with pytest.raises(DeclarationError, match=r"interval_offset is 0.5; it must be in \[0, 0.25\)|in \[0, 250ms\)$"):
+        TimeInterval(0.25, creation_period=1, interval_offset=0.5)
+
+
+def test_numbers_of_numpy_are_those_of_python() -> None:
+    """A size that comes from a column of pandas is declared and stored as if it were written."""
+    assert to_us(np.int64(5), "age") == to_us(np.float32(5), "age") == to_us(5, "age")
+    assert Tumbling(Count(np.int64(3))).declaration() == Tumbling(Count(3)).declaration()
+    assert json.dumps(Batched(every=np.int64(2), retain=np.int32(4)).declaration()) == json.dumps(
+        Batched(every=2, retain=4).declaration()
+    )
+    with pytest.raises(DeclarationError, match="whole microseconds"):
+        to_us(pd.Timedelta(1500, "ns"), "age")
 
 
 REFUSED: list[tuple[Any, str]] = [
