@@ -144,9 +144,9 @@ def to_us(value: Duration, what: str) -> int:
 
 def as_plain_number(value: Any) -> Any:
     """Return a number of numpy's as one of Python's, which is stored and compared the same; all else as it is."""
-    if isinstance(value, Integral) and not isinstance(value, int):
-        return int(value)
-    return float(value) if isinstance(value, Real) and not isinstance(value, Integral | float) else value
+    if isinstance(value, int | float) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def duration_text(seconds: float) -> str:

@@ -114,9 +114,12 @@ def test_a_negative_offset_is_refused_with_the_one_that_means_the_same() -> None
 
 def test_numbers_of_numpy_are_those_of_python() -> None:
     """A size that comes from a column of pandas is declared and stored as if it were written."""
-    assert to_us(np.int64(5), "age") == to_us(np.float32(5), "age") == to_us(5, "age")
-    assert Tumbling(Count(np.int64(3))).declaration() == Tumbling(Count(3)).declaration()
-    assert json.dumps(Batched(every=np.int64(2), retain=np.int32(4)).declaration()) == json.dumps(
+    five: list[Any] = [np.int64(5), np.float32(5)]
+    two: Any = np.int64(2)
+    four: Any = np.int32(4)
+    assert [to_us(one, "age") for one in five] == [5_000_000, 5_000_000]
+    assert Tumbling(Count(four)).declaration() == Tumbling(Count(4)).declaration()
+    assert json.dumps(Batched(every=two, retain=four).declaration()) == json.dumps(
         Batched(every=2, retain=4).declaration()
     )
     with pytest.raises(DeclarationError, match="whole microseconds"):
