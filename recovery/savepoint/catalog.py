@@ -225,7 +225,7 @@ def prune(
     at = now or now_utc()
     with activity_marker(archive, "prune", at):
         making = len(active_markers(archive, "savepoint", at))  # before a manifest is read: one may come meanwhile
-        manifests = _read_all(archive)
+        manifests = readable_savepoints(archive)
         signed = [one for one in manifests if _is_signed(archive, one.name, key)]
         others = [one for one in manifests if one not in signed]
         kept = [one for one in manifests if _rank(one, signed if one in signed else others) < keep]
@@ -250,13 +250,14 @@ def _unfinished(archive: Archive) -> dict[str, int]:
     return {file: size for one in found for file, size in one.items() if file.count("/") == 1}
 
 
-def _read_all(archive: Archive) -> list[Manifest]:
+def readable_savepoints(archive: Archive) -> list[Manifest]:
+    """Return the savepoints of a location; refuse if one of them cannot be read, as what it needs is not known."""
     manifests = []
     for name, found in savepoints(archive).items():
         if isinstance(found, SavepointError):
             raise SavepointRefused(
-                f"nothing was removed: which files savepoint {name!r} needs is not known ({found}); "
-                f"remove {manifest_file(name)} from the location, or use the version that can read it"
+                f"nothing was removed: what savepoint {name!r} in {archive.location} needs is not known ({found}). "
+                f"Remove {manifest_file(name)} from the location, or use the version that can read it"
             )
         manifests.append(found)
     return manifests

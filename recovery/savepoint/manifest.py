@@ -209,7 +209,11 @@ def _content(data: bytes, name: str, key: bytes | None) -> dict[str, Any]:
     try:
         whole = json.loads(data)
     except ValueError as error:
-        raise _unreadable(data, name) from error
+        if not data or _KIND.encode() in data[:200]:
+            raise DamagedSavepoint(
+                f"the manifest of savepoint {name!r} is truncated ({len(data)} bytes); use another savepoint"
+            ) from error
+        whole = None
     if not isinstance(whole, dict) or whole.get("kind") != _KIND or "format" not in whole:
         raise ForeignManifest(
             f"{manifest_file(name)} was not written by Panekeeper; remove it, or use another location"
@@ -233,14 +237,6 @@ def _content(data: bytes, name: str, key: bytes | None) -> dict[str, Any]:
     return content
 
 
-def _unreadable(data: bytes, name: str) -> DamagedSavepoint | ForeignManifest:
-    if not data or _KIND.encode() in data[:200]:
-        return DamagedSavepoint(
-            f"the manifest of savepoint {name!r} is truncated ({len(data)} bytes); use another savepoint"
-        )
-    return ForeignManifest(f"{manifest_file(name)} was not written by Panekeeper; remove it, or use another location")
-
-
 def _not_allowed(name: str, why: str) -> DamagedSavepoint:
     return DamagedSavepoint(
         f"the manifest of savepoint {name!r} has content that Panekeeper never writes ({why}); do not use this "
@@ -258,16 +254,11 @@ def _signature(canonical: bytes, key: bytes) -> bytes:
 
 
 MAX_MANIFEST_BYTES = 256 * 2**20
-_MAX_FILES = 1_000_000
-_MAX_BYTES = 2**50
-"""Of all files of a savepoint together, and of each of them: a petabyte."""
-MAX_SMALL_BYTES = 64 * 2**20
-"""Of a file that is read as a whole: all but those of the state and the logs of the sources."""
-_MAX_NUMBER = 2**63 - 1
-"""Of a batch and a version: a long, as in Spark and Delta."""
 ROLES = ("log", "view", "quarantine", "metrics", "downtime")
 """The tables that a job can have."""
 
+_MAX_NUMBER = 2**63 - 1
+"""Of a batch, a version and a size: a long, as in Spark and Delta."""
 _MAX_PATH = 4096
 _MAX_PART = 255
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -294,10 +285,9 @@ def _number(value: Any, name: str, most: int = _MAX_NUMBER) -> int:
     return value
 
 
-def _job_id(value: Any, name: str) -> str:
-    """Return the id of a checkpoint, which stands as a number in its tables."""
-    if not isinstance(value, str) or _JOB_ID.fullmatch(value) is None:
-        raise _RuleBroken(f"{name} is not 12 hexadecimal digits")
+def _digits(value: Any, name: str, kind: re.Pattern[str] = _SHA256, count: int = 64) -> str:
+    if not isinstance(value, str) or kind.fullmatch(value) is None:
+        raise _RuleBroken(f"{name} is not {count} hexadecimal digits")
     return value
 
 
@@ -347,65 +337,43 @@ def _tables(value: Any, name: str) -> dict[str, SavedTable]:
         found[role] = SavedTable(
             path=_text(table["path"], f"the path of table {role}"),
             version=_number(table["version"], f"the version of table {role}"),
-            sha256=None if checksum is None else _checksum(checksum, f"of the commit of table {role}"),
+            sha256=None if checksum is None else _digits(checksum, f"the sha256 of the commit of table {role}"),
         )
     return found
 
 
 def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
-    if not isinstance(value, list) or len(value) > _MAX_FILES:
-        raise _RuleBroken(f"{name} is not a list of up to {_MAX_FILES}")
-    files = tuple(map(_file, value))
-    paths = [file.path for file in files]
+    """Return the files; none is there twice, or is the folder of another one."""
+    if not isinstance(value, list):
+        raise _RuleBroken(f"{name} is not a list")
+    found = tuple(map(_file, value))
+    paths = [file.path for file in found]
     if layout.JOB_FILE not in paths:
         raise _RuleBroken(f"{name} lacks {layout.JOB_FILE}")
-    if sum(file.size for file in files) > _MAX_BYTES:
-        raise _RuleBroken(f"{name} have more than {_MAX_BYTES} bytes together")
-    _require_distinct(paths)
-    return files
-
-
-def _file(value: Any) -> SavedFile:
-    if not isinstance(value, dict) or set(value) != {"path", "size", "sha256"}:
-        raise _RuleBroken("a file needs path, size and sha256, and nothing else")
-    checksum = _checksum(value["sha256"], "of a file")
-    path, size = _path(value["path"]), _number(value["size"], "the size of a file", _MAX_BYTES)
-    if size > MAX_SMALL_BYTES and path.partition("/")[0] not in (layout.STATE_FOLDER, layout.SOURCES_FOLDER):
-        raise _RuleBroken(f"{path[:200]!r} has {size} bytes, and no file of its kind more than {MAX_SMALL_BYTES}")
-    return SavedFile(path=path, size=size, sha256=checksum)
-
-
-def _checksum(value: Any, of_what: str) -> str:
-    if not isinstance(value, str) or _SHA256.fullmatch(value) is None:
-        raise _RuleBroken(f"the sha256 {of_what} is not 64 hexadecimal digits")
-    return value
-
-
-def _path(value: Any) -> str:
-    """Return the name of a file within a checkpoint: of a kind that a savepoint copies, and nothing that leads out."""
-    path = _text(value, "the path of a file")
-    parts = path.split("/")
-    if "\\" in path or any(part in ("", ".", "..") or len(part.encode()) > _MAX_PART for part in parts):
-        raise _RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
-    if unicodedata.normalize("NFC", path) != path:
-        raise _RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
-    if not is_copied(path):
-        raise _RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
-    return path
-
-
-def _require_distinct(paths: Iterable[str]) -> None:
-    """Refuse a path that is there twice, or is the folder of another one."""
-    files: set[str] = set()
-    folders: set[str] = set()
+    files, folders = set[str](), set[str]()
     for path in paths:
         if path in files:
             raise _RuleBroken(f"the path {path[:200]!r} of a file is there twice")
         files.add(path)
         folders |= {path[:at] for at, character in enumerate(path) if character == "/"}
-    both = files & folders
-    if both:
+    if both := files & folders:
         raise _RuleBroken(f"{min(both)[:200]!r} is a file and a folder")
+    return found
+
+
+def _file(value: Any) -> SavedFile:
+    """Return a file: its name is one within a checkpoint, of a kind that a savepoint has, and leads nowhere else."""
+    if not isinstance(value, dict) or set(value) != {"path", "size", "sha256"}:
+        raise _RuleBroken("a file needs path, size and sha256, and nothing else")
+    path = _text(value["path"], "the path of a file")
+    if "\\" in path or any(part in ("", ".", "..") or len(part.encode()) > _MAX_PART for part in path.split("/")):
+        raise _RuleBroken(f"the path {path[:200]!r} of a file leads out of the checkpoint")
+    if unicodedata.normalize("NFC", path) != path:  # a file system may take it for another one
+        raise _RuleBroken(f"the path {path[:200]!r} of a file is not normalized")
+    if not is_copied(path):
+        raise _RuleBroken(f"{path[:200]!r} is not a file that belongs in a savepoint")
+    size = _number(value["size"], "the size of a file")
+    return SavedFile(path=path, size=size, sha256=_digits(value["sha256"], "the sha256 of a file"))
 
 
 def _require_ends_with(batch: int, files: Iterable[SavedFile]) -> None:
@@ -422,7 +390,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "made_at": _time,
     "checkpoint": _folder,
     "job": _text,
-    "job_id": _job_id,
+    "job_id": lambda value, name: _digits(value, name, _JOB_ID, 12),  # it stands as a number in the job's tables
     "epoch": lambda value, name: _number(value, name, MAX_EPOCH),
     "state_version": _number,
     "declaration": _mapping,

@@ -102,15 +102,6 @@ def place_of(path: str) -> str:
     return path.rstrip("/") if files is None else files.location
 
 
-def resolved_place(path: str) -> str:
-    """Return one spelling of a path or URL, as `place_of`, also where links lead to it.
-
-    For what is to be protected. What is permitted goes by the name that was given: a link can be changed.
-    """
-    local = local_path(path)
-    return place_of(path) if local is None else str(local.resolve())
-
-
 def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
     """Return the files of a checkpoint; raises `SavepointRefused` unless it is on a local disk or on S3."""
     files = files_at(checkpoint, s3)

@@ -63,9 +63,6 @@ class S3Options:
 
 
 MISSING = {"404", "NoSuchKey", "NotFound"}
-_PIECE = 2**20
-_MAX_CONTENT = 2**30
-"""Of a file that is read as a whole: no log of Spark or Delta is as large."""
 _NO_BUCKET = {"NoSuchBucket"}
 _DENIED = {
     "401",
@@ -139,13 +136,8 @@ class Bucket:
         return response
 
     def content(self, response: dict[str, Any]) -> bytes:
-        """Return the content of a small file, read piece by piece: a store may send any number of bytes."""
-        found = bytearray()
-        for piece in self.checked(response, "ETag")["Body"].iter_chunks(_PIECE):
-            found += piece
-            if len(found) > _MAX_CONTENT:
-                raise ArchiveError(f"a small file in the bucket {self.name!r} has more than {_MAX_CONTENT} bytes")
-        return bytes(found)
+        """Return the content of a small file, from the response of `get_object`."""
+        return bytes(self.checked(response, "ETag")["Body"].read())
 
     def transfer(self, size: int | None = None) -> Any:
         """Return how a file is transferred: a large one, or one of unknown size, in parts and in parallel."""

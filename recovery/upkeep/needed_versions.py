@@ -12,15 +12,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.savepoint.catalog import active_markers, no_savepoints, savepoints
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.savepoint.catalog import active_markers, no_savepoints, readable_savepoints
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive, resolved_place
-from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
+from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers, place_of
 from panekeeper.state.checkpoint.job_record import read_last_savepoint
 
 
@@ -38,7 +38,7 @@ class NeededVersions:
 
     def of(self, path: str) -> Mapping[int, list[str]]:
         """Return version -> who needs it, for the table at a path."""
-        return self.of_tables.get(resolved_place(path), {})
+        return self.of_tables.get(place_of(path), {})
 
 
 def needed_versions(
@@ -63,39 +63,27 @@ def needed_versions(
         SavepointRefused: the recorded location holds no savepoints, a savepoint cannot be read, or one is being made.
         SavepointError: a table is gone.
     """
-    places = {resolved_place(path) for path in tables.values()}
+    places = {place_of(path) for path in tables.values()}
     found: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
     archives = [open_archive(one, checkpoint.s3) for one in locations]
-    manifests = [one for archive in archives for one in _manifests(archive) or _none_in(archive)]
+    manifests = []
+    for archive in archives:
+        if not (found_there := readable_savepoints(archive)):
+            raise no_savepoints(archive.location)
+        manifests += found_there
     known = {archive.location for archive in archives}
     manifests += _recorded_savepoints(checkpoint, known, archives) if recorded else []
     for archive in archives:
         _require_none_being_made(archive, now)
     used = 0
     for manifest in manifests:
-        named = {resolved_place(one.path): one.version for one in manifest.tables.values()}
+        named = {place_of(one.path): one.version for one in manifest.tables.values()}
         used += bool(places & set(named))
         for place in places & set(named):
             found[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
     for path, version in _versions_now(checkpoint, tables).items():
-        found[resolved_place(path)].setdefault(version, []).append("a savepoint that is made now")
+        found[place_of(path)].setdefault(version, []).append("a savepoint that is made now")
     return NeededVersions(found, used)
-
-
-def _manifests(archive: Archive) -> list[Manifest]:
-    manifests = []
-    for name, one in savepoints(archive).items():
-        if isinstance(one, SavepointError):
-            raise SavepointRefused(
-                f"nothing was removed: which versions of tables savepoint {name!r} in {archive.location} needs is not "
-                f"known ({one}); remove its manifest, or use the version that can read it"
-            )
-        manifests.append(one)
-    return manifests
-
-
-def _none_in(archive: Archive) -> list[Manifest]:
-    raise no_savepoints(archive.location)
 
 
 def _recorded_savepoints(checkpoint: Files, known: Collection[str], archives: list[Archive]) -> list[Manifest]:
@@ -104,7 +92,7 @@ def _recorded_savepoints(checkpoint: Files, known: Collection[str], archives: li
     if last is None or last.location in known:
         return []
     archive = open_archive(last.location, checkpoint.s3)
-    manifests = _manifests(archive)
+    manifests = readable_savepoints(archive)
     if not manifests:
         raise SavepointRefused(
             f"savepoint {last.name} of {checkpoint.root} was made in {last.location}, which holds no savepoints now: "

@@ -11,7 +11,6 @@ import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint
 from panekeeper.recovery.savepoint.checkpoint_files import _is_within, write_checkpoint
-from panekeeper.recovery.savepoint.manifest import MAX_SMALL_BYTES, Manifest
 from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.files import LocalFiles
@@ -47,23 +46,6 @@ def test_a_large_blob_takes_no_memory(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert (tmp_path / file.path).stat().st_size == size
     assert peak < 32 * PIECE
-
-
-def test_a_file_that_is_read_as_a_whole_cannot_be_large() -> None:
-    """The manifest is refused before anything is read."""
-    for path, size, fits in [
-        ("offsets/6", MAX_SMALL_BYTES, True),
-        ("offsets/6", MAX_SMALL_BYTES + 1, False),
-        ("panekeeper/inputs.json", MAX_SMALL_BYTES + 1, False),
-        ("state/0/0/1_u.zip", MAX_SMALL_BYTES + 1, True),
-        ("sources/0/9.compact", MAX_SMALL_BYTES + 1, True),
-    ]:
-        made = replace(MANIFEST, files=(*MANIFEST.files, SavedFile(path=path, size=size, sha256="ab" * 32)))
-        if fits:
-            assert Manifest.decode(made.encode(), "one") == made
-        else:
-            with pytest.raises(DamagedSavepoint, match=f"'{path}' has {size} bytes"):
-                Manifest.decode(made.encode(), "one")
 
 
 @pytest.mark.parametrize("place", ["file:/etc/", "s3a://theirs/"])

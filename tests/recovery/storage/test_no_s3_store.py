@@ -12,7 +12,6 @@ from panekeeper.recovery.errors import ArchiveError, ArchiveUnreachable
 from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.status import status
 from panekeeper.recovery.savepoint.catalog import prune, savepoints, show
-from panekeeper.recovery.storage import s3 as s3_storage
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
 
@@ -92,12 +91,3 @@ def test_a_status_without_a_code_and_a_redirect_to_nowhere_are_reported(store: S
     store.status, store.headers = 301, {"Location": f"{store.options.endpoint}/elsewhere"}
     with pytest.raises(ArchiveUnreachable):
         COMMANDS[command](store.options)
-
-
-def test_a_small_file_without_end_is_read_up_to_a_limit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever its header announces, for which nobody has the memory."""
-    monkeypatch.setattr(s3_storage, "_MAX_CONTENT", 2**21)
-    store.headers = {"ETag": '"e"', "Content-Length": str(10**14)}
-    store.body = b" " * 2**23
-    with pytest.raises(ArchiveError, match="a small file in the bucket 'b' has more than 2097152 bytes"):
-        status(checkpoint_at("s3://b/p", store.options))
