@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
 from panekeeper.recovery.jobs.status import JobStatus, Limits, damaged_status, status
-from panekeeper.recovery.storage.delta_tables import LOG
 from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.recovery.storage.locations import Location, files_at
 from panekeeper.recovery.storage.s3 import S3Options

@@ -11,18 +11,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch
-from panekeeper.framework.engine.sink.delta_tables import OWNED
-from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.storage.delta_tables import (
+from panekeeper.framework.engine.sink.delta_log import (
     batch_of_commit,
     is_restore,
     newest_first,
     newest_version,
-    owner_of,
     restored_version,
-    table_metadata,
-    transactions_of,
 )
+from panekeeper.framework.engine.sink.delta_tables import OWNED
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.storage.delta_tables import owner_of, table_metadata, transactions_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, TABLES_FILE

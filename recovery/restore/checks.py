@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.delta_log import jobs_since, newest_version
 from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_tables import (
     has_version,
-    jobs_since,
-    newest_version,
     owner_of,
     require_version,
     session_for,
@@ -142,7 +142,7 @@ def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
         files = files_at(path, target.root.s3) if role in OWNED else None
         try:
             transactions: Mapping[str, int] = {} if files is None else transactions_of(files)
-        except SavepointError:
+        except SinkError:
             continue  # the preview says what is wrong with its log
         in_table = last_epochs(transactions, manifest.job)
         if (owner := owner_of(transactions)) in in_table:
@@ -198,7 +198,7 @@ def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict
     for table in manifest.tables.values():
         files = files_at(table.path, target.root.s3) if table.path in paths else None
         if files is not None and has_version(files, table.version):
-            with suppress(SavepointError):  # the preview says what is wrong with its log
+            with suppress(SinkError):  # the preview says what is wrong with its log
                 found[table.path] = jobs_since(files, table.version)
     return found
 

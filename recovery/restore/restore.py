@@ -45,9 +45,9 @@ from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
-from panekeeper.recovery.storage.delta_tables import restore_table, session_for
+from panekeeper.recovery.storage.delta_tables import session_for
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, place_of
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, make_epoch, switch, write_begin
@@ -144,12 +144,16 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         preview = preview_restore(shared, unconfirmed, spark=spark, tables_are_back=completes)  # 1
         if dry_run:
             return preview
+        paths = [table.path for table in manifest.tables.values()]
+        session = cache(lambda: session_for(paths, spark, s3))
+        named = {place_of(str(path)) for path in tables}
+        confirmed = [path for path in paths if place_of(path) in named]
         with _advise_on_failure():
             if completes:
                 assert target.current is not None, "something of it is pending"
                 record = read_record(target.current)
                 assert record is not None, "it was current, so it was whole"
-                _roll_forward(target.current, record, manifest, spark, require_held, on_step)
+                roll_forward(target.current, record, session, require_held, confirmed=confirmed, on_step=on_step)
                 return preview
             copy, record = _write_epoch(archive, shared, preview.epoch, progress, transform)  # 3
             on_step("copied")
@@ -162,7 +166,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                 except CheckpointError as error:
                     raise SavepointRefused(str(error)) from error
                 on_step("current")
-                _roll_forward(copy, record, manifest, spark, lease.require_held, on_step)  # 5
+                roll_forward(copy, record, session, lease.require_held, confirmed=confirmed, on_step=on_step)  # 5
     return preview
 
 
@@ -260,24 +264,6 @@ def _fitting_record(copy: Files, manifest: Manifest, tables: Mapping[str, str]) 
         f"{wrong} of savepoint {manifest.name!r} does not fit its manifest; do not use this savepoint, and find out "
         "who can write to its location"
     )
-
-
-def _roll_forward(
-    folder: Files,
-    record: JobRecord,
-    manifest: Manifest,
-    spark: SparkSession | None,
-    require_held: Callable[[], None],
-    on_step: OnStep,
-) -> None:
-    """Do step 5. The library takes tables back where it can: Spark takes seconds for each."""
-    by_path = {table.path: table for table in manifest.tables.values()}
-    session = cache(lambda: session_for(by_path, spark, folder.s3))
-
-    def take_back(path: str, _: int) -> None:
-        restore_table(session, by_path[path], files_at(path, folder.s3), before_commit=require_held)
-
-    roll_forward(folder, record, session, require_held, restore_table=take_back, on_step=on_step)
 
 
 @contextmanager

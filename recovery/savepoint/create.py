@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds
+from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import (
     current_folder,
@@ -55,7 +56,6 @@ from panekeeper.recovery.storage.delta_tables import (
     WEEK,
     SavedTable,
     commit_checksum,
-    newest_version,
     parse_interval,
     properties_of,
     session_for,

@@ -1,12 +1,7 @@
-"""A Delta table beside a checkpoint: what its log says, whether a version is still there, and how it goes back to one.
+"""A Delta table beside a checkpoint: what its log says besides its commits, and whether a version is still there.
 
-The log is read as what it is, JSON lines in numbered files: only there stands which transactions a commit had, and no
-Java starts for it. The library `deltalake` answers what takes more than one commit, and restores, where it can be
-trusted with the table: in milliseconds, where Spark takes seconds for each. Spark does the rest: tables that the
-library does not write as Spark does, those on other file systems, and copies.
-
-The library's `restore` and `history` let no other thread of Python run while they wait for a store, not even the one
-that renews the lease: on S3 Spark restores.
+The commits are read, and tables taken back, by `framework/engine/sink/delta_log.py`. The library `deltalake` looks for
+the files of a version; Spark reads what the library does not, and copies tables.
 """
 
 from __future__ import annotations
@@ -24,38 +19,38 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from deltalake.exceptions import DeltaError
 
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
 from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.delta_log import (
+    COMMIT,
+    LOG,
+    actions_of,
+    commit_file,
+    commit_time,
+    newest_first,
+    versions_in,
+)
 from panekeeper.framework.engine.sink.library_rules import (
-    NO_HOOKS,
     UnsupportedTable,
     files_of,
     open_table,
-    panic_as_unsupported,
     storage_options,
 )
 from panekeeper.recovery.errors import SavepointError, TableVersionLost
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.folder import parse_json
-from panekeeper.state.checkpoint.job_record import OWNER, TRANSACTION
+from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.errors import CheckpointError
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Commit = list[dict[str, Any]]
-"""The actions of one version of a table, as its log has them."""
-
-LOG = "_delta_log"
 WEEK = timedelta(weeks=1)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
-_COMMIT = re.compile(r"(\d{20})\.json")
 _S3A = "spark.hadoop.fs.s3a."
 _ENDPOINT = "AWS_ENDPOINT_URL_S3"
 _log = logger("restore")
@@ -80,43 +75,18 @@ class SavedTable:
 # The log of a table.
 
 
-def newest_first(table: Files) -> Iterator[tuple[int, Commit]]:
-    """Yield version and actions of each commit, read one at a time: a caller may stop early in a long log."""
-    for version in sorted(_versions(table.names(LOG), _COMMIT), reverse=True):
-        name = _commit_file(version)
-        try:
-            actions = _actions_of(table.read(name))
-        except ValueError as error:
-            raise SavepointError(
-                f"{name} in {table.root} is no commit of Delta's ({error}); restore the job from a savepoint, or put a "
-                "copy of the table back"
-            ) from error
-        yield version, actions
-
-
-def newest_version(table: Files) -> int:
-    """Return a table's newest version; raises `SavepointError` if there is no table."""
-    versions = _versions(table.names(LOG), _COMMIT)
-    if not versions:
-        raise SavepointError(
-            f"{table.root} holds no Delta table ({LOG} has no commit), and the checkpoint names it as one; "
-            "bring the table back, or restore the job from a savepoint"
-        )
-    return max(versions)
-
-
 def has_version(table: Files, version: int) -> bool:
     """Return whether the log can still be read up to a version. The table's files may be gone nevertheless."""
     names = table.names(LOG)
-    commits = _versions(names, _COMMIT)
-    start = max((number for number in _versions(names, _CHECKPOINT) if number <= version), default=-1)
+    commits = versions_in(names, COMMIT)
+    start = max((number for number in versions_in(names, _CHECKPOINT) if number <= version), default=-1)
     return version in commits and all(number in commits for number in range(start + 1, version + 1))
 
 
 def commit_checksum(table: Files, version: int) -> str:
     """Return the checksum of the commit of a version; raises `SavepointError` if the log does not have it any more."""
     try:
-        return hashlib.sha256(table.read(_commit_file(version))).hexdigest()
+        return hashlib.sha256(table.read(commit_file(version))).hexdigest()
     except FileNotFoundError as error:
         raise SavepointError(
             f"the log of {table.root} does not have version {version} any more, which belongs to the savepoint; drain "
@@ -169,34 +139,6 @@ def parse_interval(text: str) -> timedelta | None:
         return None
 
 
-def jobs_since(table: Files, version: int) -> dict[str, str]:
-    """Return id of a checkpoint -> name of its job, of the jobs whose rows a table would lose or get at a version.
-
-    What came after the version is lost, unless a restore since has discarded it; what such a restore has discarded from
-    before the version comes back. Changes that no job has made have the id `""`: rows of another program, a DELETE.
-    """
-    jobs: dict[str, str] = {}
-    kept_now = kept_then = newest_version(table)  # up to which version commits are kept
-    for number, commit in newest_first(table):
-        now, then = number <= kept_now, number <= min(kept_then, version)
-        if now and then:
-            break  # from here on both keep the same
-        if is_restore(commit):
-            to = restored_version(commit)
-            kept_now = to if now and to >= 0 else kept_now
-            kept_then = to if then and to >= 0 else kept_then
-        elif now != then and any(map(_is_change, commit)):
-            ids = [TRANSACTION.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
-            jobs |= {found[2]: found[1] for found in ids if found} or {"": ""}
-    return jobs
-
-
-def batch_of_commit(commit: Commit, transaction: str) -> int:
-    """Return the batch of a job that a commit is, by its transaction id; -1 for none."""
-    ids = [one["txn"]["version"] for one in commit if one.get("txn", {}).get("appId") == transaction]
-    return max(ids, default=-1)
-
-
 def committed_at(table: Files, version: int) -> datetime | None:
     """Return when a version was committed; None if its commit was cleaned up, or does not say."""
     time = time_of(table, version) if has_version(table, version) else 0
@@ -208,38 +150,16 @@ def time_of(table: Files, version: int) -> int:
     return next((commit_time(commit) for number, commit in newest_first(table) if number <= version), 0)
 
 
-def commit_time(commit: Commit) -> int:
-    """Return when a commit was made, in ms since the epoch; 0 if it does not say."""
-    return max((one["commitInfo"].get("timestamp") or 0 for one in commit if "commitInfo" in one), default=0)
-
-
-def is_restore(commit: Commit) -> bool:
-    """Return whether a commit has taken its table back to an earlier version."""
-    return operation_of(commit) == "RESTORE"
-
-
-def restored_version(commit: Commit) -> int:
-    """Return to which version a commit has restored its table; -1 if it does not say."""
-    done: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
-    version = str((done.get("operationParameters") or {}).get("version"))
-    return int(version) if version.isdecimal() else -1
-
-
-def operation_of(commit: Commit) -> str | None:
-    """Return what a commit was made by, as it says, such as MERGE; None if it does not say."""
-    return next((one["commitInfo"].get("operation") for one in commit if "commitInfo" in one), None)
-
-
 def _checkpointed(table: Files, kind: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the version of the newest checkpoint of the log, -1 for none, and the actions of a kind in it.
 
     The commits that have them may have been cleaned up.
     """
     names = [name for name in table.names(LOG) if _CHECKPOINT.fullmatch(name)]
-    version, found = max(_versions(names, _CHECKPOINT), default=-1), list[dict[str, Any]]()
+    version, found = max(versions_in(names, _CHECKPOINT), default=-1), list[dict[str, Any]]()
     for name in (name for name in names if int(name[:20]) == version):
         if name.endswith(".json"):
-            actions = _actions_of(table.read(f"{LOG}/{name}"))
+            actions = actions_of(table.read(f"{LOG}/{name}"))
             found += [one[kind] for one in actions if isinstance(one.get(kind), dict)]
         else:
             try:
@@ -249,27 +169,6 @@ def _checkpointed(table: Files, kind: str) -> tuple[int, list[dict[str, Any]]]:
                 continue  # a part of a checkpoint need not have each kind
             found += [one for one in column.to_pylist() if one is not None]
     return version, found
-
-
-def _actions_of(content: bytes) -> Commit:
-    actions = [parse_json(line) for line in content.splitlines() if line]
-    if not all(isinstance(action, dict) for action in actions):
-        raise ValueError("a line is no JSON object")
-    return actions
-
-
-def _is_change(action: Mapping[str, Any]) -> bool:
-    """Return whether an action is one of rows or columns; OPTIMIZE writes the same rows to other files."""
-    files = (action[kind] for kind in ("add", "remove") if kind in action)
-    return "metaData" in action or any((file or {}).get("dataChange", True) for file in files)
-
-
-def _commit_file(version: int) -> str:
-    return f"{LOG}/{version:020d}.json"
-
-
-def _versions(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
-    return {int(match[1]) for name in names if (match := kind.fullmatch(name))}
 
 
 # A table at a version.
@@ -346,78 +245,6 @@ def missing_files(folder: Files, table: SavedTable) -> tuple[int, int]:
     paths, sizes = files.column("path").to_pylist(), files.column("size_bytes").to_pylist()
     there = folder.sizes() if paths else {}
     return len(paths), sum(there.get(unquote(path)) != size for path, size in zip(paths, sizes, strict=True))
-
-
-def restore_table(
-    session: Callable[[], SparkSession],
-    table: SavedTable,
-    folder: Files | None,
-    *,
-    before_commit: Callable[[], None] = lambda: None,
-) -> None:
-    """Restore a table to its version; nothing happens if that is its newest one, or was restored last.
-
-    Args:
-        session: returns the session that reaches the table, if Spark is needed.
-        table: the table and its version.
-        folder: its folder; None: only Spark reaches it.
-        before_commit: called before the RESTORE; raises if this process may not write any more. If it is paused between
-            the two for longer than its lease, Spark takes back what was written meanwhile: its RESTORE takes no
-            condition. The library refuses its own if another commit came first.
-
-    Raises:
-        SavepointError: Delta could not restore it.
-    """
-    if folder is not None:
-        try:
-            restore_by_library(folder, table, before_commit=before_commit)
-        except UnsupportedTable as reason:
-            _log.info("%s: Spark restores version %d: %s", table.path, table.version, reason)
-        else:
-            return
-    with _translate_errors(
-        f"{table.path} could not be restored to version {table.version}", "run the same restore again"
-    ):
-        delta = _delta_table(session(), table.path)
-        columns = ("version", "operation", "operationParameters")
-        version, operation, parameters = delta.history(1).select(*columns).collect()[0]
-        just_restored = operation == "RESTORE" and parameters.get("version") == str(table.version)
-        if version != table.version and not just_restored:
-            before_commit()
-            delta.restoreToVersion(table.version)
-
-
-def restore_by_library(folder: Files, table: SavedTable, *, before_commit: Callable[[], None] = lambda: None) -> None:
-    """Do the same without Spark. Raises `UnsupportedTable` if Spark must restore the table, and that is not done yet.
-
-    The transaction ids of later commits stay in the table's log, as after a RESTORE by Spark. No commit is removed from
-    the log, however old it is: the same restore, if it is killed now, and those of other savepoints need them.
-    """
-    if _was_restored_last(folder, table.version):
-        return
-    if "://" in folder.root:
-        raise UnsupportedTable("the library would hold up all other threads while it waits for the store")
-    delta = open_table(folder.root, {})
-    if delta.version() == table.version:
-        return
-    files_of(delta)
-    files_of(open_table(folder.root, {}, table.version))
-    before_commit()
-    try:
-        with panic_as_unsupported():
-            delta.restore(table.version, post_commithook_properties=NO_HOOKS)
-    except (DeltaError, OSError) as error:
-        raise UnsupportedTable(f"the library cannot restore it: {str(error).splitlines()[0]}") from error
-
-
-def _was_restored_last(table: Files, version: int) -> bool:
-    """Return whether the newest commit of a table restored it to a version, but for those of transactions alone."""
-    for _, commit in newest_first(table):
-        if is_restore(commit):
-            return restored_version(commit) == version
-        if any(not one.keys() <= {"commitInfo", "txn"} for one in commit):
-            return False
-    return False
 
 
 # By Spark.

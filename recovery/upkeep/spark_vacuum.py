@@ -11,13 +11,8 @@ import math
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from panekeeper.recovery.storage.delta_tables import (
-    WEEK,
-    committed_at,
-    newest_version,
-    parse_interval,
-    table_properties,
-)
+from panekeeper.framework.engine.sink.delta_log import newest_version
+from panekeeper.recovery.storage.delta_tables import WEEK, committed_at, parse_interval, table_properties
 from panekeeper.recovery.storage.files import Files
 
 RETENTION = "delta.deletedFileRetentionDuration"

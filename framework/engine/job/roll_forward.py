@@ -13,16 +13,19 @@ Each step may be repeated, and is noted when it is done. Until all are, no job r
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.settings import session_of_its_own
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.sink.delta_log import jobs_since, restore_table
+from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
 from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
-from panekeeper.state.checkpoint.epochs import STEPS, read_begin, write_begin
+from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
+from panekeeper.state.checkpoint.folder import LocalFolder, local_path
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
@@ -31,9 +34,6 @@ if TYPE_CHECKING:
     from panekeeper.state.checkpoint.folder import CheckpointFolder
     from panekeeper.state.checkpoint.job_record import JobRecord
 
-RestoreTable = Callable[[str, int], None]
-"""Takes the table at a path back to a version; nothing happens if it is there already."""
-
 
 def roll_forward(
     folder: CheckpointFolder,
@@ -41,7 +41,7 @@ def roll_forward(
     spark: Callable[[], SparkSession],
     require_held: Callable[[], None],
     *,
-    restore_table: RestoreTable | None = None,
+    confirmed: Collection[str] = (),
     on_step: Callable[[str], None] = lambda _: None,
 ) -> None:
     """Do what is left of what began an epoch. May be killed and repeated.
@@ -51,14 +51,17 @@ def roll_forward(
         record: what it says of the job.
         spark: returns a session that reaches the tables.
         require_held: raises if the lease is lost; called before each change.
-        restore_table: takes a table back; by Spark, if not given.
+        confirmed: paths of tables that go back although other jobs have written to them.
         on_step: called with each step that is done.
+
+    Raises:
+        SinkError: Delta refuses to take a table back, or it would lose rows of other jobs.
+        CheckpointInUse: the lease is lost.
     """
     begin = read_begin(folder)
     if begin is None or begin.is_done:
         return
     tables, batch = dict(begin.tables), begin.batch
-    restore_table = restore_table or (lambda path, version: _restore_by_spark(spark(), path, version))
     for number, step in enumerate(STEPS):
         if step in begin.done:
             continue
@@ -67,14 +70,7 @@ def roll_forward(
             if step == "fenced":
                 fence(spark(), tables, record.earlier_epochs(before=record.epoch))  # 1
             elif step == "taken back":
-                # 2  The metrics are last, as in a batch: their row says that the other tables are complete.
-                for role in sorted(begin.versions, key=lambda role: role == "metrics"):
-                    require_held()
-                    restore_table(begin.tables[role], begin.versions[role])
-                if begin.emptied is not None and is_delta_table(spark(), begin.emptied):
-                    require_held()
-                    with session_of_its_own(spark()) as own_session:
-                        delete_all(own_session, begin.emptied, record.transaction("reset"))
+                _take_back(begin, record, spark, require_held, confirmed)  # 2
             else:
                 # By this a start knows that the commits before were not lost, and that the batch is not run again.
                 fence(spark(), tables, (), joined=record, batch=batch)  # 3
@@ -89,16 +85,33 @@ def roll_forward(
     logger("job", job=record.name).info("%s has begun epoch %s by a %s", folder.root, record.epoch, begin.kind)
 
 
-def _restore_by_spark(spark: SparkSession, path: str, version: int) -> None:
-    """Take a table back to a version; nothing happens if that is its newest one."""
-    from delta.tables import DeltaTable
+def _take_back(
+    begin: Begin,
+    record: JobRecord,
+    spark: Callable[[], SparkSession],
+    require_held: Callable[[], None],
+    confirmed: Collection[str],
+) -> None:
+    """Do step 2. The metrics are last, as in a batch: their row says that the other tables are complete."""
+    for role in sorted(begin.versions, key=lambda role: role == "metrics"):
+        path, version, local = begin.tables[role], begin.versions[role], local_path(begin.tables[role])
+        folder = CheckpointFiles(spark(), path) if local is None else LocalFolder(local)
+        if role not in OWNED and path not in confirmed:
+            _require_no_rows_of_others(folder, version, record)
+        restore_table(spark, path, version, folder, before_commit=require_held)
+    if begin.emptied is not None and is_delta_table(spark(), begin.emptied):
+        require_held()
+        with session_of_its_own(spark()) as own_session:
+            delete_all(own_session, begin.emptied, record.transaction("reset"))
 
-    try:
-        table = DeltaTable.forPath(spark, path)
-        if int(table.history(1).select("version").collect()[0][0]) != version:
-            table.restoreToVersion(version)
-    except Exception as error:
+
+def _require_no_rows_of_others(folder: CheckpointFolder, version: int, record: JobRecord) -> None:
+    """Refuse to take back what other jobs have written to a shared table, perhaps since this epoch became current."""
+    own = {"", record.id, *record.former}
+    others = sorted({job for id_, job in jobs_since(folder, version).items() if id_ not in own})
+    if others:
         raise SinkError(
-            f"{path} could not be restored to version {version} ({first_line(error)}). Remove the cause and run the "
-            "same restore again; or restore another savepoint"
-        ) from error
+            f"{folder.root} has rows of {', '.join(map(repr, others))} since version {version}, to which the restore "
+            f"of job {record.name!r} would take it back. Run the same `panekeeper restore` again: it "
+            "completes the restore, and says how to confirm this"
+        )

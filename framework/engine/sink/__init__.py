@@ -1,6 +1,7 @@
 """From the output of one micro-batch to Delta tables; the protocol is `framework/engine/job/batch_journal.py`.
 
 batch_output.py   What did one micro-batch do, and where are its rows?
+delta_log.py      Which versions does a table have, and how does it go back to one?
 delta_tables.py   How are rows committed to a table, once? By the library `deltalake` or by Spark.
 downtime.py       What happened while a job was down?
 fault_points.py   Where do tests and drills reach into a batch?

@@ -12,8 +12,9 @@ import pytest
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink import spark_table
+from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.framework.engine.sink.fencing import own
-from panekeeper.recovery.storage.delta_tables import newest_version, owner_of, transactions_of
+from panekeeper.recovery.storage.delta_tables import owner_of, transactions_of
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.job_record import OWNER, JobRecord
 

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.checks import SharedTables, target_at, unconfirmed_tables
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
+from panekeeper.state.checkpoint.epochs import read_begin, write_begin
+from panekeeper.state.checkpoint.job_record import read_record
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 OWN, OTHER = "readings/quarantine@0123456789ab#0", "flights/quarantine@ba9876543210#2"
 
@@ -179,3 +187,33 @@ def test_the_tables_of_a_lost_job_are_confirmed_without_those_that_others_share(
     with pytest.raises(SavepointRefused, match="quarantine has rows of 'flights'") as others:
         restore(archive, "two", checkpoint=job.root, tables=[tmp_path / "log"])
     assert str(others.value).endswith(f"--checkpoint {job.root} --table {tmp_path / 'log'} --table {shared}")
+
+
+def test_a_start_takes_back_no_row_that_another_job_wrote_after_the_restore_was_killed(
+    job: FakeCheckpoint, archive: MemoryArchive, shared: Path
+) -> None:
+    """Only the caller of a restore can confirm that. The start says which command does the rest."""
+    refuse(shared, OWN, 3)
+
+    def kill(step: str) -> None:
+        if step == "current":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        restore(archive, "one", on_step=kill)
+    refuse(shared, OTHER, 2)
+    record, begin = read_record(job.files), read_begin(job.files)
+    assert record is not None
+    assert begin is not None
+    write_begin(job.files, begin.after("fenced"))
+    before = DeltaTable(shared).version()
+    with pytest.raises(SinkError, match=r"has rows of 'flights' since version 1, .* Run the same `panekeeper restore`"):
+        roll_forward(job.files, record, no_spark, lambda: None)
+    with pytest.raises(SavepointRefused, match=r"quarantine has rows of 'flights'.*--table \S+quarantine$"):
+        restore(archive, "one")
+    assert DeltaTable(shared).version() == before
+
+
+def no_spark() -> SparkSession:
+    """No table goes back."""
+    raise AssertionError("Spark is not needed")
