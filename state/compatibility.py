@@ -97,7 +97,7 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
     if stored_form(old) is not stored_form(new):
         return None
     if kind == "column":
-        return _column(name, old, new) if aggregates_of(old) else _column_of_operator(name, old, new)
+        return _column(name, old, new)
     if kind in ("aggregate", "output") and aggregates_of(old):
         return _aggregate(name, old, new)
     return None
@@ -109,16 +109,16 @@ def stored_form(declaration: Declaration) -> StoredForm:
     >>> stored_form({"window.kind": "sliding", "aggregate.n.kind": "count", "output.n": "int64"})
     <StoredForm.ROWS: 'the rows themselves'>
     """
+
+    def needs_rows(name: str) -> bool:
+        kind = declaration.get(f"aggregate.{name}.kind")
+        return kind == "collect" or (kind == "user" and declaration.get(f"aggregate.{name}.state") is None)
+
     names = aggregates_of(declaration)
     forms = {"timeInterval": StoredForm.SLICES, "tumbling": StoredForm.PARTIAL}
-    if not names or any(_needs_rows(declaration, name) for name in names):
+    if not names or any(map(needs_rows, names)):
         return StoredForm.ROWS
     return forms.get(declaration["window.kind"], StoredForm.ROWS)
-
-
-def _needs_rows(declaration: Declaration, name: str) -> bool:
-    kind = declaration.get(f"aggregate.{name}.kind")
-    return kind == "collect" or (kind == "user" and declaration.get(f"aggregate.{name}.state") is None)
 
 
 def _window(fields: frozenset[str], new: Declaration) -> str | None:
@@ -134,45 +134,29 @@ def _window(fields: frozenset[str], new: Declaration) -> str | None:
 
 def _aggregate(name: str, old: Declaration, new: Declaration) -> str | None:
     before, now = name in aggregates_of(old), name in aggregates_of(new)
-    if before and not now:
-        return _removed(old[f"output.{name}"])
-    if now and not before:
-        return _added(name, old, new)
-    return None
-
-
-def _removed(kind: str) -> str | None:
-    if column_type(kind) is None:
+    if before and not now and column_type(old[f"output.{name}"]) is not None:
+        return "its column stays in the log and in the view, and is null from the next batch on"
+    if before or not now:
         return None
-    return "its column stays in the log and in the view, and is null from the next batch on"
-
-
-def _added(name: str, old: Declaration, new: Declaration) -> str | None:
     if History.of(old).retired.get(name, new[f"output.{name}"]) != new[f"output.{name}"]:
         return None  # the tables have a column of this name and another type
     form = stored_form(old)
     if form is StoredForm.SLICES:
         return "it begins with the first pane that has no rows yet; panes that have rows give null for it"
-    columns = new[f"aggregate.{name}.columns"]
-    if form is StoredForm.ROWS and all(f"column.{one}" in old for one in columns):
+    if form is StoredForm.ROWS and all(f"column.{one}" in old for one in new[f"aggregate.{name}.columns"]):
         return "it is computed from the stored rows, from the next firing on"
     return None
 
 
 def _column(name: str, old: Declaration, new: Declaration) -> str | None:
-    field = f"column.{name}"
-    if field in old and field in new:
+    is_old, is_new = f"column.{name}" in old, f"column.{name}" in new
+    if is_old and is_new:
         return None
+    if not aggregates_of(old):  # an operator
+        return "rows that are stored have it no more" if is_old else "rows that are stored are null in it"
     if stored_form(old) is not StoredForm.ROWS:
         return "the window stores no rows"
-    return None if field in new else "stored rows keep it until they leave, and nothing reads it"
-
-
-def _column_of_operator(name: str, old: Declaration, new: Declaration) -> str | None:
-    field = f"column.{name}"
-    if field not in old:
-        return "rows that are stored are null in it"
-    return None if field in new else "rows that are stored have it no more"
+    return None if is_new else "stored rows keep it until they leave, and nothing reads it"
 
 
 class Compatibility(Enum):

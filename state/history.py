@@ -14,8 +14,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from panekeeper.state.errors import CorruptState
-
 HISTORY = "history"
 """Field of a recorded declaration: what earlier ones have left. It is not declared, and neither is `BEFORE`."""
 BEFORE = "before"
@@ -73,35 +71,13 @@ class History:
 
     @classmethod
     def of(cls, declaration: Mapping[str, Any]) -> History:
-        """Return the history in a recorded declaration.
-
-        Raises:
-            CorruptState: what is recorded is no history.
-        """
+        """Return the history in a recorded declaration."""
         stored = declaration.get(HISTORY)
         if stored is None:
             names = aggregates_of(declaration)
             return cls(numbers={name: number for number, name in enumerate(names)}, next_number=len(names))
-        try:
-            closed = stored["closed"]
-            found = cls(**{**stored, "closed": None if closed is None else ClosedPanes(**closed)})
-            found._check()
-        except (TypeError, KeyError, ValueError, AttributeError) as error:
-            raise CorruptState(
-                f"the history of the declaration in the checkpoint is damaged ({error}); restore this checkpoint from "
-                "a savepoint, or start with a new checkpoint folder"
-            ) from error
-        return found
-
-    def _check(self) -> None:
-        """Raise `ValueError` unless the values are of their types."""
-        whole = [self.next_number, self.declaration, *self.numbers.values(), *self.carried_since.values()]
-        whole += [*(one for one in self.begins.values() if one is not None)]
-        whole += [] if self.closed is None else [*asdict(self.closed).values()]
-        if not all(isinstance(one, int) for one in whole):
-            raise ValueError("a number is none")
-        if any(column_type(one) is None for one in self.retired.values()):
-            raise ValueError("a type is unknown")
+        closed = stored["closed"]
+        return cls(**{**stored, "closed": None if closed is None else ClosedPanes(**closed)})
 
     def retired_columns(self) -> pa.Schema:
         """Return the result columns of aggregates that were removed."""
@@ -176,7 +152,11 @@ def upgraded(
     numbers = {name: number for name, number in history.numbers.items() if name in names}
     numbers |= {name: history.next_number + place for place, name in enumerate(added)}
     begins = {name: start for name, start in history.begins.items() if name in names}
-    begins |= dict.fromkeys(added, None if last_pane is None else _start_of(new, last_pane + 1))
+    start = None
+    if last_pane is not None:
+        period, offset = new["window.creation_period_us"], new["window.interval_offset_us"]
+        start = (last_pane + 1) * period + offset % period
+    begins |= dict.fromkeys(added, start)
     # Tables have the columns of a declaration that was only recorded, too, or may have them.
     columns = {**History.of(recorded).retired, **history.retired, **_outputs(recorded), **_outputs(old)}
     after = History(
@@ -211,12 +191,6 @@ def _carried(old: Mapping[str, Any], new: Mapping[str, Any], history: History) -
     since = {name: number for name, number in history.carried_since.items() if f"{_COLUMN}{name}" in new}
     number = history.declaration + bool(added)
     return {"declaration": number, "carried_since": since | {one.removeprefix(_COLUMN): number for one in added}}
-
-
-def _start_of(declaration: Mapping[str, Any], pane: int) -> int:
-    period: int = declaration["window.creation_period_us"]
-    offset: int = declaration["window.interval_offset_us"]
-    return pane * period + offset % period
 
 
 def _closed(

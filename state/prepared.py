@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +30,7 @@ from panekeeper.state.checkpoint.folder import (
 )
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.codec import decode_header, encode_header
-from panekeeper.state.errors import CorruptState, StateVersionError
+from panekeeper.state.errors import CorruptState
 from panekeeper.state.history import corrected
 from panekeeper.state.log import logger
 
@@ -113,54 +113,16 @@ class PreparedBatch:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        fields = {name: getattr(self, name) for name in _FIELDS}
-        return encode_header(fields | {"writes": [asdict(one) for one in self.writes]}, self.rows)
-
-    @staticmethod
-    def from_bytes(content: bytes) -> PreparedBatch:
-        """Return the batch that `to_bytes` wrote.
-
-        Raises:
-            CorruptState: the bytes are damaged.
-            StateVersionError: a later version wrote them.
-            TypeError, ValueError, ...: a field is missing, or another one, or of another type.
-        """
-        stored, rows = decode_header(content)
-        writes = [TableWrite(**one) for one in stored.pop("writes", ())]
-        found = PreparedBatch(**stored, writes=writes, rows=rows)
-        named = [*found.large.values(), *found.large_files]
-        if not all(one.startswith(f"{PREPARED_FOLDER}/") and ".." not in one.split("/") for one in named):
-            raise CorruptState(f"the record of batch {found.number} names files that are not beside it")
-        return found
+        stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("writes", "rows")}
+        return encode_header(stored | {"writes": [asdict(one) for one in self.writes]}, self.rows)
 
 
-_FIELDS = (
-    "number",
-    "epoch",
-    "spark_commit",
-    "large",
-    "large_files",
-    "large_counts",
-    "large_hashes",
-    "job",
-    "declaration",
-    "sink_writer",
-    "is_flush",
-    "drain_file",
-    "resumed_us",
-    "identity",
-    "tables",
-)
 IDENTITY = ("name", "group_ids", "settings")
 """What of a job's record is never changed once a batch was run: in which key group a partition is, for example."""
 
 
 def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
-    """Record a batch, which decides what it is.
-
-    Args:
-        folder: the checkpoint of the job.
-        batch: its state is stored, and nothing has its rows yet.
+    """Record a batch, which decides what it is. Its state is stored, and nothing has its rows yet.
 
     Raises:
         FileExistsError: another process has prepared this batch, or completed it.
@@ -176,52 +138,34 @@ def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
         raise FileExistsError(name)
 
 
-def read_prepared(folder: CheckpointFolder, epoch: int, number: int, *, job: str) -> PreparedBatch | None:
+def read_prepared(folder: CheckpointFolder, epoch: int, number: int) -> PreparedBatch | None:
     """Return a batch as it was prepared; None if it was not, or not kept.
 
-    Args:
-        folder: the checkpoint of the job.
-        epoch: of the job.
-        number: of the batch.
-        job: id of the checkpoint.
-
     Raises:
-        CorruptState: its file is damaged, or came from another checkpoint.
+        CorruptState: its file is damaged.
         StateVersionError: a later version wrote it.
     """
     name = prepared_file(epoch, number)
     try:
-        content = folder.read(name)
+        stored, rows = decode_header(folder.read(name))
+        writes = [TableWrite(**one) for one in stored.pop("writes")]
+        return PreparedBatch(**stored, writes=writes, rows=rows)
     except FileNotFoundError:
         return None
-    try:
-        found = PreparedBatch.from_bytes(content)
-    except StateVersionError:
-        raise
-    except Exception as error:  # whatever else a file may hold
+    except (CorruptState, TypeError, KeyError) as error:
         raise damaged(folder, name, "it is not what was written") from error
-    if (found.epoch, found.number) != (epoch, number):
-        raise damaged(folder, name, f"it is of batch {found.number} in epoch {found.epoch}")
-    if found.job not in ("", job):
-        raise damaged(folder, name, "it is of another job")
-    return found
 
 
 def last_prepared(folder: CheckpointFolder, record: JobRecord, number: int | None) -> PreparedBatch | None:
     """Return the last batch as it was prepared; None if there is none, or it is damaged: who needs it says so."""
     try:
-        return None if number is None else read_prepared(folder, record.epoch, number, job=record.id)
+        return None if number is None else read_prepared(folder, record.epoch, number)
     except CorruptState:
         return None
 
 
 def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
-    """Return the last batch that is committed, or will be before a start does anything else; None: there is none.
-
-    Args:
-        folder: the checkpoint.
-        record: what it says of the job.
-    """
+    """Return the last batch that is committed, or will be before a start does anything else; None: there is none."""
     begun, committed = last_batches(folder)
     return begun if begun is not None and folder.exists(prepared_file(record.epoch, begun)) else committed
 
@@ -229,12 +173,8 @@ def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
 def as_computed(folder: CheckpointFolder, record: JobRecord, batch: int | None) -> JobRecord:
     """Return a job's record with declaration and identity by which a batch was computed; itself if it says the same.
 
-    A start may be paused while it writes its own record, which is that of no batch then.
-
-    Args:
-        folder: the checkpoint.
-        record: what it says of the job.
-        batch: the last one that is committed, or recorded; None: there is none.
+    A start may be paused while it writes its own record, which is that of no batch then. `batch` is the last one that
+    is committed, or recorded.
     """
     found = last_prepared(folder, record, batch)
     if found is None:

@@ -30,7 +30,10 @@ class KeyGroupStore(Protocol):
         """Return one segment. Raises `CorruptState` if it is not there although the header lists it."""
         value = self.find(kind, slot, seq)
         if value is None:
-            raise missing_segment(kind, slot, seq)
+            raise CorruptState(
+                f"the stored segment {kind}/{slot}/{seq} is missing although the header lists it. Restore this "
+                "checkpoint from a savepoint, or start with a new checkpoint folder"
+            )
         return value
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
@@ -87,7 +90,7 @@ class MemoryStore(KeyGroupStore):
         return copied
 
 
-class PortStore:
+class PortStore(KeyGroupStore):
     """The part of a group's store that the window of one input port has, after port 0.
 
     Port 0 keeps the names that the only window of a job has. So a job with one port is stored as before there were
@@ -106,10 +109,6 @@ class PortStore:
         """Replace the header of this port."""
         self._store.write(self._kind("header"), 0, 0, value)
 
-    def read(self, kind: str, slot: int, seq: int) -> bytes:
-        """Return one segment, or raise `CorruptState`."""
-        return self._store.read(self._kind(kind), slot, seq)
-
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         """Return one segment, or None."""
         return self._store.find(self._kind(kind), slot, seq)
@@ -124,11 +123,3 @@ class PortStore:
 
     def _kind(self, kind: str) -> str:
         return f"port {self._port}/{kind}"
-
-
-def missing_segment(kind: str, slot: int, seq: int) -> CorruptState:
-    """The error for a segment that the header lists and the store has not."""
-    return CorruptState(
-        f"the stored segment {kind}/{slot}/{seq} is missing although the header lists it; "
-        "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
-    )

@@ -157,11 +157,6 @@ def next_epoch(root: CheckpointFolder, known: Iterable[int] = ()) -> int:
 def make_epoch(root: Root, epoch: int, begin: Begin) -> Root:
     """Make the folder of a new epoch, which is not current yet, and return it.
 
-    Args:
-        root: the checkpoint.
-        epoch: the number, as `next_epoch` has returned it.
-        begin: what is to be done once it is current.
-
     Raises:
         CheckpointError: another process has made this epoch meanwhile.
     """
@@ -177,11 +172,7 @@ def make_epoch(root: Root, epoch: int, begin: Begin) -> Root:
 
 
 def create_pointer(root: CheckpointFolder, pointer: Pointer) -> None:
-    """Let a first epoch be current.
-
-    Raises:
-        CheckpointError: another process was faster.
-    """
+    """Let a first epoch be current. Raises `CheckpointError` if another process was faster."""
     try:
         root.write_json(POINTER_FILE, asdict(pointer))
     except FileExistsError as error:
@@ -194,7 +185,7 @@ def switch(root: CheckpointFolder, old: bytes | None, pointer: Pointer) -> None:
 
     Args:
         root: the checkpoint.
-        old: what the pointer was when the caller read it; None if there was none.
+        old: the content of `job.json` when the caller read it; None if there was none.
         pointer: what it becomes.
 
     Raises:

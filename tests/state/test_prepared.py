@@ -6,13 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from panekeeper.state.checkpoint.folder import PREPARED_FOLDER, LocalFolder, prepared_file
-from panekeeper.state.codec import encode_header
 from panekeeper.state.errors import CorruptState
 from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare, read_prepared
 
@@ -53,9 +51,9 @@ def folder(tmp_path: Path) -> LocalFolder:
 @pytest.mark.parametrize("batch", [BATCH, EMPTY], ids=["all fields", "nothing to write"])
 def test_a_batch_is_read_as_it_was_prepared(folder: LocalFolder, batch: PreparedBatch) -> None:
     """With its rows, their types, and the columns of those that are stored elsewhere."""
-    assert read_prepared(folder, batch.epoch, batch.number, job="7f") is None
+    assert read_prepared(folder, batch.epoch, batch.number) is None
     prepare(folder, batch)
-    found = read_prepared(folder, batch.epoch, batch.number, job="7f")
+    found = read_prepared(folder, batch.epoch, batch.number)
     assert found == batch
     assert found is not None
     for name, rows in batch.rows.items():
@@ -67,7 +65,7 @@ def test_one_of_two_processes_prepares_a_batch(folder: LocalFolder) -> None:
     prepare(folder, BATCH)
     with pytest.raises(FileExistsError):
         prepare(folder, replace(BATCH, is_flush=False))
-    assert read_prepared(folder, 2, 7, job="7f") == BATCH
+    assert read_prepared(folder, 2, 7) == BATCH
     prepare(folder, replace(BATCH, epoch=3))  # of another epoch, which has tables and transactions of its own
 
 
@@ -75,7 +73,7 @@ def test_a_request_that_is_repeated_has_prepared_the_batch_once(folder: LocalFol
     """The store had written the file, and its response was lost: then the name is taken by the very same content."""
     prepare(folder, BATCH)
     prepare(folder, BATCH)
-    assert read_prepared(folder, 2, 7, job="7f") == BATCH
+    assert read_prepared(folder, 2, 7) == BATCH
 
 
 def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: LocalFolder) -> None:
@@ -93,40 +91,7 @@ def test_a_record_that_is_not_whole_is_refused(folder: LocalFolder, share: float
     content = BATCH.to_bytes()
     folder.write(prepared_file(2, 7), content[: int(len(content) * share)])
     with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged.*from a savepoint"):
-        read_prepared(folder, 2, 7, job="7f")
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {},
-        {"number": 7, "epoch": 2, "spark_commit": "", "large_files": [1]},
-        {"number": 7, "epoch": 2, "spark_commit": "", "large": {"results": "panekeeper/prepared/../../../etc"}},
-        {"number": 7, "epoch": 2, "spark_commit": "", "writes": [{"role": "log"}]},
-        {"number": 7, "epoch": 2, "spark_commit": "", "rows": 1},
-        [],
-    ],
-)
-def test_whatever_else_a_record_holds_is_damage(folder: LocalFolder, fields: Any) -> None:
-    """Its frame and checksum are right."""
-    folder.write(prepared_file(2, 7), encode_header(fields, {}))
-    with pytest.raises(CorruptState, match=r"panekeeper/prepared/2-7 .* is damaged"):
-        read_prepared(folder, 2, 7, job="7f")
-
-
-@pytest.mark.parametrize("other", [replace(BATCH, number=8), replace(BATCH, epoch=1)])
-def test_a_record_of_another_batch_is_not_taken_for_this_one(folder: LocalFolder, other: PreparedBatch) -> None:
-    """Somebody has renamed it."""
-    folder.write(prepared_file(2, 7), other.to_bytes())
-    with pytest.raises(CorruptState, match=rf"it is of batch {other.number} in epoch {other.epoch}"):
-        read_prepared(folder, 2, 7, job="7f")
-
-
-def test_a_record_of_another_checkpoint_is_not_taken_for_one_of_this(folder: LocalFolder) -> None:
-    """Somebody has copied it here; its state is another."""
-    folder.write(prepared_file(2, 7), BATCH.to_bytes())
-    with pytest.raises(CorruptState, match="it is of another job"):
-        read_prepared(folder, 2, 7, job="8a")
+        read_prepared(folder, 2, 7)
 
 
 def test_what_is_not_of_the_last_batch_is_not_needed(folder: LocalFolder) -> None:

@@ -224,7 +224,7 @@ class BatchJournal:
         if begun is None or begun == committed:
             self._remove_all_but(last_prepared(self._folder, self.record, committed))
             return None
-        batch = read_prepared(self._folder, self.record.epoch, begun, job=self.record.id)
+        batch = read_prepared(self._folder, self.record.epoch, begun)
         if batch is None:  # a crash before 3; another process may still record it, so what lies there stays
             return None
 

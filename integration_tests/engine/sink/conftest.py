@@ -29,7 +29,7 @@ def recorded(readings: Readings, number: int) -> PreparedBatch | None:
     folder = LocalFolder(readings.epoch)
     record = read_record(folder)
     assert record is not None
-    return read_prepared(folder, 0, number, job=record.id)
+    return read_prepared(folder, 0, number)
 
 
 def reasons(readings: Readings) -> list[str]:

@@ -45,7 +45,7 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     monkeypatch.setattr(batch_journal, "prepare", pause_after)
     with pytest.raises(CheckpointInUse):
         _prepare(folder, first)
-    assert read_prepared(folder, 0, 1, job="job") is not None
+    assert read_prepared(folder, 0, 1) is not None
 
 
 @pytest.fixture
