@@ -182,7 +182,7 @@ def _control_log(folder: CheckpointFolder) -> tuple[int, list[str]]:
     for source in sorted(map(int, filter(str.isdecimal, folder.names(SOURCES_FOLDER))), reverse=True):
         log = f"{SOURCES_FOLDER}/{source}"
         files = [f"{log}/{name}" for name in needed_entries(folder.names(log))]
-        if any(True for name in files[-1:] for _ in _named(folder, name)):
+        if any(True for name in reversed(files) for _ in _named(folder, name)):
             return source, files
     return 0, []
 
