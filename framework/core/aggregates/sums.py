@@ -13,6 +13,7 @@ from panekeeper.framework.core.aggregates.columns import (
     INT64,
     Floats,
     Ints,
+    Values,
     canonical_nan,
     combine,
     extended,
@@ -26,6 +27,8 @@ from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ra
 from panekeeper.framework.declarations.errors import InputError
 
 _HALF = 32
+_EXACT_IN_DOUBLES = 2**53
+_FAR = 2.0**62
 _LOW = np.int64(2**_HALF - 1)
 
 
@@ -155,12 +158,11 @@ class StdDev(Accumulator):
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
         counts, shift, first, second = (extended(column, n_cells) for column in self.with_empty_columns(state))
         values, cells = valid_values(rows, self.inputs[0], cells)
-        values = values.astype(np.float64, copy=False)
         opening = np.flatnonzero(counts[cells] == 0)[::-1]
         shift[cells[opening]] = values[opening]  # where a cell repeats, the last assignment stays: its first row
         counts += np.bincount(cells, minlength=n_cells)
         with np.errstate(all="ignore"):
-            distance = values - shift[cells]
+            distance = _distances(values, shift[cells])
             np.add.at(first, cells, distance)
             np.add.at(second, cells, distance * distance)
         return _state(counts, shift, first, second)
@@ -180,6 +182,21 @@ class StdDev(Accumulator):
 
 def _state(counts: Ints, *sums: Floats) -> State:
     return [pa.array(counts), *(pa.array(canonical_nan(column)) for column in sums)]
+
+
+def _distances(values: Values, shifts: Floats) -> Floats:
+    """Return how far each value is from the shift of its cell, which is a whole number where the values are.
+
+    A double does not hold every integer beyond 2**53, so greater ones are subtracted as integers: the difference of two
+    fits 64 bits, whatever wraps around on the way, unless they are further apart than doubles can tell exactly anyway.
+    """
+    rough: Floats = values.astype(np.float64, copy=False) - shifts
+    if values.dtype.kind == "f" or not len(values) or max(int(values.max()), -int(values.min())) < _EXACT_IN_DOUBLES:
+        return rough
+    high = np.floor(shifts * 2.0**-_HALF)
+    shift_words = (high.astype(np.int64) << _HALF) + (shifts - high * 2.0**_HALF).astype(np.int64)
+    words = values.astype(np.uint64 if values.dtype.kind == "u" else np.int64, copy=False).view(np.int64)
+    return np.where(np.abs(rough) < _FAR, (words - shift_words).astype(np.float64), rough)
 
 
 def _moments(columns: list[Ints | Floats]) -> PartialColumns:

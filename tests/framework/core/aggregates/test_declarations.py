@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 import numpy as np
@@ -96,8 +97,53 @@ def test_a_user_aggregate_that_cannot_work_is_refused_when_declared() -> None:
         agg.user(Total(), "x", output="dubble")
     with pytest.raises(DeclarationError, match=r"must be an instance"):
         agg.user(Total, "x")  # type: ignore[arg-type]
-    with pytest.raises(DeclarationError, match=r"agg\.sum: 7 is not the name of a column"):
+    with pytest.raises(DeclarationError, match=r"agg\.sum takes names of columns, .* not 7;"):
         agg.sum(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("avg", "did you mean 'mean'?"),
+        ("countDistinct", "'approx_distinct'?"),
+        ("colect", "'collect'?"),
+        ("percentile", "."),
+    ],
+)
+def test_an_aggregate_that_is_not_there_says_which_are(name: str, hint: str) -> None:
+    """By the names of Spark and pandas, too; what has no counterpart can be written."""
+    with pytest.raises(
+        AttributeError, match=f"agg has no '{name}', only .*stddev.*{re.escape(hint)} Any other"
+    ) as caught:
+        getattr(agg, name)
+    assert "agg.UserAggregate" in str(caught.value)
+    assert not hasattr(agg, name)
+
+
+def test_every_row_is_counted_by_a_star_as_well() -> None:
+    """As in SQL and in Spark."""
+    assert agg.count("*") == agg.count()
+
+
+class Column:
+    """Like one of Spark's: what compares it is no truth value."""
+
+    def __eq__(self, other: object) -> Any:
+        return Column()
+
+    def __bool__(self) -> bool:
+        raise ValueError("Cannot convert column into bool")
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize("make", [agg.count, agg.max, agg.collect, lambda one: agg.arg_max("delay", one)])
+def test_a_column_in_place_of_its_name_is_refused(make: Any) -> None:
+    """The advice is an aggregate, as printed."""
+    with pytest.raises(DeclarationError, match="takes names of columns, as ") as caught:
+        make(Column())
+    (advised,) = re.findall(r"as (agg\S+),", str(caught.value))
+    assert eval(advised, {"agg": agg}) == agg.max("delay")  # noqa: S307 -- our own text
 
 
 def test_a_declaration_is_what_must_stay_the_same() -> None:

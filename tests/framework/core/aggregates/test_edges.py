@@ -50,6 +50,27 @@ def result(declared: agg.Aggregate, rows: pa.Table) -> Any:
     return a.finish(state)[0].as_py()
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.uint64()], ids=str)
+@pytest.mark.parametrize("base", [0, 2**53 + 1, 1_780_000_000_000_000_001, 2**63 - 3])
+def test_the_spread_of_integers_that_no_double_holds_is_exact(kind: pa.DataType, base: int) -> None:
+    """Nanoseconds since the epoch, one after the other, are 1 apart, in one piece, in two, and merged by slices."""
+    values = [base, base + 1, base + 2]
+    rows = pa.table({"t": pa.array(values, kind)})
+    assert result(agg.stddev("t"), rows) == 1.0
+    a, state = folded(agg.stddev("t"), rows.slice(0, 1))
+    later = a.fold(state, np.array([0, 0]), 1, rows.slice(1), np.array([1, 2]))
+    assert a.finish(later).to_pylist() == [1.0]
+    _, slices = folded(agg.stddev("t"), rows, cells=[0, 1, 2])
+    assert a.finish(a.merge_ranges(slices, np.array([0, 1]), np.array([3, 3]))).to_pylist() == [1.0, math.sqrt(0.5)]
+
+
+def test_the_spread_of_integers_that_are_as_far_apart_as_can_be() -> None:
+    """Their difference does not fit 64 bits, and is not taken for a small one."""
+    assert result(agg.stddev("t"), pa.table({"t": [-(2**63), 2**63 - 1]})) == pytest.approx(2**64 / math.sqrt(2))
+    rows = pa.table({"t": pa.array([0, 2**64 - 1], pa.uint64())})
+    assert result(agg.stddev("t"), rows) == pytest.approx(2**64 / math.sqrt(2))
+
+
 def test_a_sum_beyond_64_bits_is_refused_with_the_column_and_the_sum() -> None:
     """An overflow is an error that names the column, never a wrapped number."""
     rows = pa.table({"fare": [2**62, 2**62, 7]})
