@@ -16,7 +16,7 @@ import pytest
 
 from integration_tests.drills.process.cluster import cluster
 from integration_tests.drills.process.launcher import environment
-from panekeeper.recovery.cli.doctor import DOCTOR
+from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.doctor import PACKAGES, examine
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def test_what_the_executors_of_a_cluster_lack_is_named(tmp_path: Path) -> None:
         at = f"spark.master={master}"
         good = doctor("--conf", at, "--conf", f"spark.pyspark.python={sys.executable}")
         assert good["can_run"]
-        jsonschema.validate(good, DOCTOR.schema())
+        jsonschema.validate(good, COMMANDS["doctor"].schema())
         venv.create(tmp_path / "bare", with_pip=False)
         bare = doctor("--conf", at, "--conf", f"spark.pyspark.python={tmp_path / 'bare' / 'bin' / 'python'}", tmp_path)
     missing = [name for name in PACKAGES if any(f"package {name} is missing" in f["problem"] for f in bare["findings"])]

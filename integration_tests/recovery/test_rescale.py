@@ -13,7 +13,7 @@ import pytest
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed, TimeInterval, agg, windowed
-from panekeeper.recovery.cli.upgrade import RESCALE
+from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
@@ -40,7 +40,7 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
         check=True,
     )
     fields = dict(json.loads(done.stdout))
-    jsonschema.validate(fields, RESCALE.schema())
+    jsonschema.validate(fields, COMMANDS["rescale"].schema())
     return fields
 
 

@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 
 from panekeeper import CheckpointError, SinkError, TimeInterval, agg, windowed
+from panekeeper.recovery.cli.command import ExitCode
+from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.subcommand import ExitCode
-from panekeeper.recovery.cli.upgrade import PLAN
 from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.upgrade.check import check_upgrade
 from panekeeper.recovery.upgrade.job_file import load_job
@@ -66,7 +66,7 @@ def test_plan_reports_what_a_start_does(
         (tmp_path / "program.py").write_text(PROGRAM.format(folder=readings.folder, **filled))
         code = main(["plan", str(place), "one", str(tmp_path / "program.py"), "--json"])
         fields = json.loads(capsys.readouterr().out)
-        jsonschema.validate(fields, PLAN.schema())
+        jsonschema.validate(fields, COMMANDS["plan"].schema())
         return code, fields
 
     code, printed = plan(aggregates="n=agg.count()", watermark=30)

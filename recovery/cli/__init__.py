@@ -1,15 +1,8 @@
 """The command `panekeeper`.
 
-main.py        The table of subcommands; runs one, prints its result, returns the exit code.
-subcommand.py  What a subcommand consists of, what its exit code means, arguments of several.
-printing.py    How results, progress and errors are written.
-schema.py      What `--json` prints, as JSON schemas.
-jobs.py        `status`, `jobs` and `drain`.
-savepoint.py   `savepoint`, `savepoints`, `show`, `verify` and `prune`.
-offsets.py     `offsets`.
-restore.py     `restore` and `clone`.
-maintain.py    `maintain`.
-upgrade.py     `plan` and `rescale`.
-drill.py       `drill`.
-doctor.py      `doctor`.
+main.py      The program: parses, runs a command, prints its result or its error, returns the exit code.
+command.py   What a command consists of, what its exit code means, arguments of several.
+commands.py  The table of commands: arguments, what each calls, the schema of its result.
+output.py    What each of them prints for people.
+schema.py    What `--json` prints, as JSON schemas.
 """

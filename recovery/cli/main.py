@@ -1,77 +1,117 @@
 """The command `panekeeper`: looks after the checkpoint of a job that runs in another process, or is stopped.
 
-The exit code is 0 on success only (`subcommand.ExitCode`); an error is printed in one line on stderr. `--json` prints
-the result as one JSON object, an error too.
+The exit code is 0 on success only (`command.ExitCode`); an error is printed in one line on stderr. `--json` prints the
+result as one JSON object, an error too. Whatever becomes of standard output and error, a command does its work and
+prints no traceback.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import logging
+import os
+import signal
 import sys
-from collections.abc import Iterator, Sequence
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from panekeeper.recovery.cli.doctor import DOCTOR
-from panekeeper.recovery.cli.drill import DRILL
-from panekeeper.recovery.cli.jobs import DRAIN, JOBS, STATUS
-from panekeeper.recovery.cli.maintain import MAINTAIN
-from panekeeper.recovery.cli.offsets import OFFSETS
-from panekeeper.recovery.cli.printing import describe_failure, printable, printable_lines, to_the_end, watch
-from panekeeper.recovery.cli.restore import CLONE, RESTORE
-from panekeeper.recovery.cli.savepoint import PRUNE, SAVEPOINT, SAVEPOINTS, SHOW, VERIFY
-from panekeeper.recovery.cli.schema import output_schema
-from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
-from panekeeper.recovery.cli.upgrade import PLAN, RESCALE
+from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.recovery.cli.command import GROUPS, Command, ExitCode
+from panekeeper.recovery.cli.commands import COMMANDS
+from panekeeper.recovery.cli.output import printable
+from panekeeper.recovery.cli.schema import object_schema
 from panekeeper.state.checkpoint.job_record import installed_versions
 from panekeeper.state.log import ROOT
 
-SUBCOMMANDS: tuple[Subcommand, ...] = (
-    STATUS,
-    JOBS,
-    DRAIN,
-    SAVEPOINT,
-    SAVEPOINTS,
-    SHOW,
-    VERIFY,
-    PRUNE,
-    RESTORE,
-    CLONE,
-    OFFSETS,
-    MAINTAIN,
-    PLAN,
-    RESCALE,
-    DRILL,
-    DOCTOR,
-)
-"""In the order in which `--help` lists them."""
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand.
+    """Run one command and return its exit code.
+
+    A reader that ends early, as `head`, ends the command silently. A result that cannot be written, as to a full disk,
+    is an error.
 
     Args:
         arguments: the command line without the program's name; that of this process if not given.
-
-    Returns:
-        The exit code.
     """
-    return to_the_end(lambda: _main(arguments), "panekeeper")
+    _open_streams()
+    name = "panekeeper"
+    try:
+        try:
+            options = _parse(arguments)
+            name = f"panekeeper {options.command.name}"
+            with _warnings_on_stderr(name), _ended_by_sigterm():
+                if getattr(options, "watch", False):
+                    return watch(lambda: _run(options), every=options.every)
+                return _run(options)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        sys.stderr.write(f"{name}: interrupted\n")
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return ExitCode.FAILED
+    except OSError as error:
+        _discard_output()
+        sys.stderr.write(f"{name}: its output cannot be written: {error.strerror or error}\n")
+        return ExitCode.FAILED
 
 
-def _main(arguments: Sequence[str] | None) -> int:
-    parser = _parser()
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = make_parser()
     options = parser.parse_args(arguments)
     for name, value in vars(options).items():
         if name != "name" and not name.startswith("s3_") and "" in (value if isinstance(value, list) else [value]):
             parser.error(f"{name} is empty, as a variable of the shell is that was not set; give a value")
-    command = f"panekeeper {options.subcommand.name}"
-    with _warnings_on_stderr(command):
-        if getattr(options, "watch", False):
-            return to_the_end(lambda: watch(lambda: _run(options), every=options.every), command)
-        return to_the_end(lambda: _run(options), command)
+    return options
+
+
+def _run(options: argparse.Namespace) -> ExitCode:
+    command: Command = options.command
+    try:
+        fields = command.run(options)
+        lines = command.lines(fields).split("\n")
+        text = json.dumps(fields, default=str) if options.json else "\n".join(map(printable, lines))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, also a panic of a library, a user gets one line
+        text = describe_failure(error)
+        if options.json:
+            print(json.dumps({"error": text, "kind": type(error).__name__}))
+        print(f"panekeeper {command.name}: {printable(text)}", file=sys.stderr)
+        return ExitCode.FAILED
+    print(text)
+    return command.exit_code(options, fields)
+
+
+def watch(look: Callable[[], ExitCode], *, every: float, sleep: Callable[[float], None] = time.sleep) -> ExitCode:
+    """Call `look` until Ctrl-C, and return its last exit code. A terminal is cleared before each result.
+
+    Args:
+        look: prints a result; one that prints an error is called again, too.
+        every: seconds between the calls.
+        sleep: called with a number of seconds to wait.
+    """
+    code = ExitCode.DONE
+    try:
+        while True:
+            if sys.stdout.isatty():
+                sys.stdout.write(_CLEAR)
+            code = look()
+            sys.stdout.flush()
+            sleep(every)
+    except KeyboardInterrupt:
+        return code
 
 
 @contextmanager
@@ -87,33 +127,95 @@ def _warnings_on_stderr(prefix: str) -> Iterator[None]:
         logging.getLogger(ROOT).removeHandler(handler)
 
 
-def _run(options: argparse.Namespace) -> ExitCode:
-    subcommand: Subcommand = options.subcommand
+@contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM, and the end of the terminal, end the block as an error would: what it has begun is released.
+
+    Python would end at once, and leave a lease until it is old, and the process of a drill for good.
+    """
+
+    def end(*_: object) -> None:
+        raise SystemExit(ExitCode.TERMINATED)
+
+    def is_ours(number: int) -> bool:  # nohup has SIGHUP ignored
+        return threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL
+
+    ours = [number for number in (signal.SIGTERM, signal.SIGHUP) if is_ours(number)]
+    for number in ours:
+        signal.signal(number, end)
     try:
-        fields = subcommand.run(options)
-        text = json.dumps(fields, default=str) if options.json else printable_lines(subcommand.format(fields))
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # noqa: BLE001 -- whatever it is, also a panic of a library, a user gets one line
-        text = describe_failure(error)
-        if options.json:
-            print(json.dumps({"error": text, "kind": type(error).__name__}))
-        print(f"panekeeper {subcommand.name}: {printable(text)}", file=sys.stderr)
-        return ExitCode.FAILED
-    print(text)
-    return subcommand.exit_code(options, fields)
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _open_streams() -> None:
+    """Let a closed stream discard what is written, and every stream take characters that its encoding lacks."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Let nobody try again to write what is buffered: Python would, as it ends, and print a traceback."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return an error in one line.
+
+    The errors of Panekeeper and of the disk say what to do. For any other, and for ours with an error of Java behind
+    it, the traceback is written to a file, which the line names.
+    """
+    if isinstance(error, PanekeeperError):
+        text = " ".join(str(error).splitlines())
+        return f"{text} (all of it: {_write_traceback(error)})" if _is_from_java(error) else text
+    if isinstance(error, OSError) and error.filename is not None:
+        advice = "; run this as the user who runs the job" if isinstance(error, PermissionError) else ""
+        return f"{error.filename} cannot be used: {error.strerror}{advice}"
+    if isinstance(error, OSError):
+        return str(error)
+    return f"{type(error).__name__}: {first_line(error)} (all of it: {_write_traceback(error)})"
+
+
+def _is_from_java(error: BaseException | None) -> bool:
+    while error is not None:
+        if type(error).__module__.startswith(("py4j.", "pyspark.")):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _write_traceback(error: BaseException) -> str:
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="panekeeper-error-", suffix=".txt", delete=False, encoding="utf-8", errors="backslashreplace"
+        ) as file:
+            file.writelines(traceback.format_exception(error))
+    except OSError as problem:  # a full disk may be the cause of both
+        return f"could not be written, {problem.strerror or problem}"
+    return file.name
 
 
 class _PrintSchema(argparse.Action):
     """`--json-schema`: prints the schema of what `--json` prints, and exits, whatever else is on the command line."""
 
-    def __init__(self, option_strings: Sequence[str], dest: str, subcommand: Subcommand) -> None:
+    def __init__(self, option_strings: Sequence[str], dest: str, command: Command) -> None:
         text = "print the JSON schema of what --json prints, and exit"
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=text)
-        self._subcommand = subcommand
+        self._command = command
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(json.dumps(output_schema(self._subcommand.name, self._subcommand.schema()), indent=2))
+        schema = {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": f"panekeeper {self._command.name} --json",
+            "anyOf": [self._command.schema(), object_schema(error=str, kind=str)],
+        }
+        print(json.dumps(schema, indent=2))
         parser.exit()
 
 
@@ -129,7 +231,8 @@ class _PrintCompletion(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line, with one for each command."""
     parser = argparse.ArgumentParser(
         prog="panekeeper", description="Inspect, drain, save, restore and change jobs by their checkpoints."
     )
@@ -142,14 +245,19 @@ def _parser() -> argparse.ArgumentParser:
         help="print the completion of this command for a shell, and exit",
     )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
-    anywhere = argparse.ArgumentParser(add_help=False)  # after the name of the command, too
-    anywhere.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
     choices = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for subcommand in SUBCOMMANDS:
-        one = choices.add_parser(subcommand.name, help=subcommand.help, description=subcommand.help, parents=[anywhere])
-        one.add_argument("--json-schema", action=_PrintSchema, subcommand=subcommand)
-        subcommand.arguments(one)
-        one.set_defaults(subcommand=subcommand)
+    for command in COMMANDS.values():
+        one = choices.add_parser(command.name, help=command.help, description=command.help)
+        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
+        one.add_argument("--json-schema", action=_PrintSchema, command=command)
+        groups = {
+            name: one.add_argument_group(name, text)
+            for name, text in GROUPS.items()
+            if any(argument.group == name for argument in command.arguments)
+        }
+        for argument in command.arguments:
+            (groups[argument.group] if argument.group else one).add_argument(*argument.names, **argument.options)
+        one.set_defaults(command=command)
     return parser
 
 

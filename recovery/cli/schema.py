@@ -66,13 +66,3 @@ def _schema_of_generic(kind: Any) -> Schema:
         items = [one for one in dict.fromkeys(inner) if one is not Ellipsis]
         return {"type": "array", "items": schema_of(items[0]) if len(items) == 1 else {}}
     raise TypeError(f"there is no JSON schema for {kind!r}; add its type to recovery/cli/schema.py")
-
-
-def output_schema(command: str, result: Schema) -> Schema:
-    """Return the schema of all that a command prints with `--json`: its result, or an error."""
-    error = object_schema(error=str, kind=str)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": f"panekeeper {command} --json",
-        "anyOf": [result, error],
-    }

@@ -18,7 +18,8 @@ import pytest
 import panekeeper
 from panekeeper.framework.builder.outputs import Computation, DeltaJob
 from panekeeper.framework.builder.windowed import Ports, StreamWithWindow, WindowedStream
-from panekeeper.recovery.cli.main import SUBCOMMANDS, _parser
+from panekeeper.recovery.cli.commands import COMMANDS
+from panekeeper.recovery.cli.main import make_parser
 from tests.project.sources import MARKDOWN, ROOT, Block, blocks_of, name_of
 
 PAGES = {name_of(path): path for path in MARKDOWN}
@@ -48,7 +49,7 @@ def commands_in_prose() -> Iterator[tuple[str, str]]:
 
 def subcommand_parsers() -> dict[str, ArgumentParser]:
     """Return the parser of each subcommand."""
-    (choices,) = [one.choices for one in _parser()._actions if one.dest == "==SUPPRESS==" and one.choices]
+    (choices,) = [one.choices for one in make_parser()._actions if one.dest == "==SUPPRESS==" and one.choices]
     assert isinstance(choices, dict)
     return choices
 
@@ -65,7 +66,7 @@ def test_each_panekeeper_command_in_a_block_is_accepted(capsys: pytest.CaptureFi
         if command.startswith("panekeeper "):
             count += 1
             try:
-                _parser().parse_args(shlex.split(re.sub(r"[][]", "", command))[1:])
+                make_parser().parse_args(shlex.split(re.sub(r"[][]", "", command))[1:])
             except SystemExit as ended:
                 if ended.code:
                     refused.append((page, command, capsys.readouterr().err.splitlines()[-1]))
@@ -76,8 +77,8 @@ def test_each_panekeeper_command_in_a_block_is_accepted(capsys: pytest.CaptureFi
 def test_each_panekeeper_command_in_prose_exists_with_its_options() -> None:
     """Its arguments may be left out there."""
     parsers = subcommand_parsers()
-    assert parsers.keys() == {one.name for one in SUBCOMMANDS}
-    every = set().union(*map(options_of, (*parsers.values(), _parser())))
+    assert parsers.keys() == COMMANDS.keys()
+    every = set().union(*map(options_of, (*parsers.values(), make_parser())))
     wrong, count = [], 0
     for page, code in commands_in_prose():
         words = re.sub(r"[][]", "", code).split()
@@ -85,7 +86,7 @@ def test_each_panekeeper_command_in_prose_exists_with_its_options() -> None:
             continue
         count += 1
         known = options_of(parsers[words[1]]) if words[1] in parsers else every
-        if words[1] not in {*parsers, "COMMAND"} and words[1] not in options_of(_parser()):
+        if words[1] not in {*parsers, "COMMAND"} and words[1] not in options_of(make_parser()):
             wrong.append((page, code))
         wrong += [(page, word) for word in words[1:] if word.startswith("-") and word not in known]
     assert wrong == []

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,9 +19,9 @@ from py4j.protocol import Py4JError
 
 from panekeeper.framework.builder.places import qualified_path
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
-from panekeeper.recovery.cli import main as command
-from panekeeper.recovery.cli.main import SUBCOMMANDS, main
-from panekeeper.recovery.cli.subcommand import ExitCode, Subcommand
+from panekeeper.recovery.cli.command import Command, ExitCode
+from panekeeper.recovery.cli.commands import COMMANDS
+from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import ArchiveError
 from panekeeper.recovery.storage.locations import files_at
 from tests.project.sources import ROOT
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Failing:
-    """A subcommand `fail` that raises an error."""
+    """A command `fail` that raises an error."""
 
     def __init__(self, error: BaseException, cause: BaseException | None = None) -> None:
         self.error, self.cause = error, cause
@@ -37,8 +40,8 @@ class Failing:
         raise self.error from self.cause
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        one = Subcommand(name="fail", help="", arguments=lambda _: None, run=self.run, format=str, schema=dict)
-        monkeypatch.setattr(command, "SUBCOMMANDS", (one,))
+        one = Command(name="fail", help="", arguments=(), run=self.run, lines=str, schema=dict)
+        monkeypatch.setitem(COMMANDS, "fail", one)
 
 
 def test_the_version_is_that_of_the_installed_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,6 +68,27 @@ def test_ctrl_c_ends_a_command_in_one_line(monkeypatch: pytest.MonkeyPatch, caps
     Failing(KeyboardInterrupt()).installed(monkeypatch)
     assert main(["fail"]) == 130
     assert capsys.readouterr().err == "panekeeper fail: interrupted\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_releases_what_it_holds(
+    monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """A lease, the process of a drill: nothing is left until a timeout. The exit code is that of SIGTERM."""
+    released = []
+
+    def run(_: argparse.Namespace) -> dict[str, Any]:
+        try:
+            os.kill(os.getpid(), number)
+            raise AssertionError("it goes on")
+        finally:
+            released.append("lease")
+
+    monkeypatch.setitem(COMMANDS, "fail", replace(COMMANDS["status"], name="fail", arguments=(), run=run))
+    with pytest.raises(SystemExit, match="143"):
+        main(["fail"])
+    assert released == ["lease"]
+    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 @pytest.mark.parametrize(
@@ -144,7 +168,7 @@ WITHOUT_FOLDER = {"doctor"}
 """Those that try out a place which need not exist."""
 
 
-@pytest.mark.parametrize("name", [one.name for one in SUBCOMMANDS if one.name not in WITHOUT_FOLDER])
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in WITHOUT_FOLDER])
 def test_a_misspelled_folder_is_an_error_and_is_not_created(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,7 +182,7 @@ def test_a_misspelled_folder_is_an_error_and_is_not_created(
     assert sorted(tmp_path.iterdir()) == before
 
 
-@pytest.mark.parametrize("name", [one.name for one in SUBCOMMANDS])
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_an_empty_path_is_an_error_and_not_the_folder_one_is_in(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

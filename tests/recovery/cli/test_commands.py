@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveError
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive

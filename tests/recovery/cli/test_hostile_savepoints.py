@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 

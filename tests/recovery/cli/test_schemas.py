@@ -14,7 +14,8 @@ import pytest
 from deltalake import DeltaTable
 
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.recovery.cli.main import SUBCOMMANDS, main
+from panekeeper.recovery.cli.commands import COMMANDS
+from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.schema import schema_of
 from panekeeper.recovery.drill.drills import Result
 from panekeeper.recovery.jobs.drain import drain
@@ -34,7 +35,7 @@ def schema_as_printed(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str
     return dict(json.loads(capsys.readouterr().out))
 
 
-@pytest.mark.parametrize("name", [one.name for one in SUBCOMMANDS])
+@pytest.mark.parametrize("name", list(COMMANDS))
 def test_each_command_prints_its_schema(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """It is a schema, and permits nothing but the result and an error."""
     schema = schema_as_printed(name, capsys)
@@ -44,7 +45,7 @@ def test_each_command_prints_its_schema(name: str, capsys: pytest.CaptureFixture
         jsonschema.validate({}, schema)
 
 
-COMMANDS: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
+LINES: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
     "status": lambda job, _: [["status", job.root]],
     "jobs": lambda job, _: [["jobs", str(job.folder.parent)]],
     "savepoint": lambda job, to: [["savepoint", job.root, "two", "--to", to, "--no-decode"]],
@@ -60,7 +61,7 @@ COMMANDS: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", LINES)
 def test_what_a_command_prints_fits_its_schema(
     name: str, job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -79,7 +80,7 @@ def test_what_a_command_prints_fits_its_schema(
     if name in {"prune", "maintain"}:
         (tmp_path / "savepoints/savepoints/bad.json").unlink()
     schema = schema_as_printed(name, capsys)["anyOf"][0]
-    for arguments in COMMANDS[name](job, to):
+    for arguments in LINES[name](job, to):
         capsys.readouterr()
         assert main([*arguments, "--json"]) == 0
         jsonschema.validate(json.loads(capsys.readouterr().out), schema)
@@ -106,7 +107,7 @@ def test_results_of_drills_and_of_a_rescale_fit_their_schemas(capsys: pytest.Cap
 
 def test_every_command_is_checked() -> None:
     """A new one is added here."""
-    assert {one.name for one in SUBCOMMANDS} == {*COMMANDS, "drain"} | ON_SPARK
+    assert set(COMMANDS) == {*LINES, "drain"} | ON_SPARK
 
 
 def test_a_type_without_a_schema_is_an_error() -> None:
@@ -121,5 +122,5 @@ def test_completion_of_a_shell_names_every_command(shell: str, capsys: pytest.Ca
     with pytest.raises(SystemExit, match="0"):
         main(["--completion", shell])
     script = capsys.readouterr().out
-    assert [one.name for one in SUBCOMMANDS if one.name not in script] == []
+    assert [name for name in COMMANDS if name not in script] == []
     assert "max-lag" in script

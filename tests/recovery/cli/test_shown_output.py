@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from panekeeper.recovery.cli.jobs import JOBS
-from panekeeper.recovery.cli.maintain import MAINTAIN
+from panekeeper.recovery.cli.output import jobs_lines, maintain_lines
 from panekeeper.recovery.jobs.status import JobStatus, Limits, NewestSavepoint, with_health
 from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep
 from tests.project.sources import ROOT, blocks_of
@@ -51,7 +50,7 @@ def test_the_table_of_jobs_is_as_the_guide_shows_it() -> None:
         why_not="job.json is missing: restore the job from a savepoint",
     )
     fields = {"jobs": [asdict(with_health(one, Limits())) for one in (orders, quotes, trades)]}
-    assert JOBS.format(fields) == shown("operations.md", "job  ")
+    assert jobs_lines(fields) == shown("operations.md", "job  ")
 
 
 def test_the_output_of_an_upkeep_is_as_the_guide_shows_it() -> None:
@@ -61,4 +60,4 @@ def test_the_output_of_an_upkeep_is_as_the_guide_shows_it() -> None:
     )
     view = TableUpkeep(role="view", path="p", compacted=96, added=1, removed=211, bytes=4_100_000, retained_hours=168)
     done = Upkeep(checkpoint="/data/out/checkpoint", job="worst-delay", dry_run=False, savepoints=3, tables=(log, view))
-    assert MAINTAIN.format(asdict(done)) == shown("tables.md", "tables of job")
+    assert maintain_lines(asdict(done)) == shown("tables.md", "tables of job")

@@ -10,8 +10,8 @@ from typing import TextIO
 
 import pytest
 
+from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.subcommand import ExitCode
 from tests.recovery.conftest import FakeCheckpoint
 
 
@@ -85,7 +85,7 @@ def test_a_panic_of_a_library_is_one_line_also_if_its_traceback_cannot_be_kept(
     def panic(*_: object, **__: object) -> None:
         raise PanicException("index out of bounds")
 
-    monkeypatch.setattr("panekeeper.recovery.cli.jobs.status", panic)
+    monkeypatch.setattr("panekeeper.recovery.cli.commands.status", panic)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
     assert main(["status", job.root]) == ExitCode.FAILED
     line = "PanicException: index out of bounds (all of it: could not be written, No such file or directory)"

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +15,13 @@ from deltalake import write_deltalake
 
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.framework.engine.sink.fault_points import STEPS
+from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.drill import drills
 from panekeeper.recovery.drill.drills import DRILLS, Result, _drill, _Failed, _NotBroken, _Run
 from panekeeper.recovery.drill.own_process import TABLES, Order, hook_of
+from panekeeper.state.checkpoint.clock import Deadline
+from tests.project.sources import ROOT
 
 ROWS: dict[str, list[Any]] = {"sensor": ["a", "a", "b"], "total": [1, 1, 2], "fired_at": [1, 2, 3]}
 
@@ -111,3 +118,21 @@ def test_the_command_ends_with_an_error_after_a_difference(
     assert printed[-1] == "tables away: the tables differ"
     results.pop()
     assert main(["drill", "--job", "job.py", "--json"]) == 0
+
+
+def test_a_drill_that_is_ended_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    """SIGTERM, as of a system that shuts down: the job of the drill is of a process group of its own."""
+    job = tmp_path / "job.py"
+    job.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'x').write(str(os.getpid()))\ntime.sleep(600)")
+    command = [sys.executable, "-m", "panekeeper.recovery.cli.main", "drill", "--job", str(job)]
+    (tmp_path / "temporary").mkdir()
+    environment = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as drill:
+        deadline = Deadline(120)
+        while not (pid := (tmp_path / "pid").read_text() if (tmp_path / "pid").exists() else ""):
+            deadline.require()
+            time.sleep(0.05)
+        drill.terminate()
+        assert drill.wait(60) == ExitCode.TERMINATED
+    assert not Path("/proc", pid).exists()
+    assert list((tmp_path / "temporary").glob("panekeeper-drill-*")) == []

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.printing import watch
-from panekeeper.recovery.cli.subcommand import ExitCode
+from panekeeper.recovery.cli.command import ExitCode
+from panekeeper.recovery.cli.main import main, watch
 from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.status import JobStatus, Limits, with_health
 from panekeeper.recovery.storage.locations import checkpoint_at

@@ -13,8 +13,8 @@ import boto3
 import pytest
 from moto.core import set_initial_no_auth_action_count
 
+from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveNotFound, SavepointRefused
 from panekeeper.recovery.jobs.drain import checkpoint_folder
 from panekeeper.recovery.jobs.status import status

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling
-from panekeeper.recovery.cli.subcommand import ExitCode
-from panekeeper.recovery.cli.upgrade import PLAN
+from panekeeper.recovery.cli.command import ExitCode
+from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_tables import SavedTable
@@ -251,9 +251,9 @@ def test_harmless_changes_are_listed_as_compatible() -> None:
 def test_the_command_prints_all_and_succeeds_only_if_the_job_can_resume() -> None:
     """A line for each part, and below it what differs and what to do."""
     good, bad = compare_savepoint(SAVED, OFFERED).fields(), compare_savepoint(SAVED, declared(key_groups=16)).fields()
-    assert PLAN.exit_code(Namespace(), good) == ExitCode.DONE
-    assert PLAN.exit_code(Namespace(), bad) == ExitCode.FAILED
-    text = PLAN.format(bad)
+    assert COMMANDS["plan"].exit_code(Namespace(), good) == ExitCode.DONE
+    assert COMMANDS["plan"].exit_code(Namespace(), bad) == ExitCode.FAILED
+    text = COMMANDS["plan"].lines(bad)
     assert text.startswith("savepoint one of job readings and readings: needs a flush\n")
     assert "\n  window: compatible (unchanged)\n" in text
     assert "\n      key_groups: 8 in the checkpoint, 16 now\n      put the declaration back; or flush the job" in text

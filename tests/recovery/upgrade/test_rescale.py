@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from panekeeper.recovery.cli.upgrade import RESCALE
+from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import manifest_file
@@ -84,7 +84,7 @@ def test_a_declaration_that_was_only_recorded_is_still_that_after_spark_has_run_
 def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> None:
     """A number that is too large shows at once."""
     fields = {"checkpoint": "/cp", "savepoint": "one", "location": "/s", "old": 4, "new": 9, "values": 70}
-    text = RESCALE.format({**fields, "busiest": 3, "idle": 2})
+    text = COMMANDS["rescale"].lines({**fields, "busiest": 3, "idle": 2})
     assert text.splitlines() == [
         "/cp has 9 shuffle partitions now (before: 4; 70 stored values were compared and are the same)",
         "to undo it: panekeeper restore /s one",

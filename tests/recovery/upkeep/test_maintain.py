@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable
 
 from panekeeper.framework.engine.sink.library_table import LibraryTable
+from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.cli.subcommand import ExitCode
 from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import prune
 from panekeeper.recovery.upkeep.maintain import maintain

@@ -1,0 +1,588 @@
+"""The commands of `panekeeper`: their arguments, what each of them calls, and the schema of what `--json` prints.
+
+What a command needs of Spark, and much else, is imported when it runs: `status` answers at once, and without pyspark.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.recovery import kafka
+from panekeeper.recovery.cli import output
+from panekeeper.recovery.cli.command import (
+    BROKER,
+    CHECKPOINT,
+    HEALTH,
+    LOCATION,
+    NAME,
+    S3,
+    Command,
+    ExitCode,
+    flag,
+    name_and_value,
+    option,
+    repeated,
+    seconds,
+    timeout,
+)
+from panekeeper.recovery.cli.schema import Schema, object_schema
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.drain import checkpoint_folder, drain
+from panekeeper.recovery.jobs.fleet import DEPTH, list_jobs
+from panekeeper.recovery.jobs.status import Health, JobStatus, Limits, status
+from panekeeper.recovery.restore.prune import PrunedEpochs, is_checkpoint, prune_epochs
+from panekeeper.recovery.savepoint import catalog
+from panekeeper.recovery.savepoint.manifest import Manifest
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.state.checkpoint.folder import CheckpointFolder
+from panekeeper.state.compatibility import Compatibility
+
+if TYPE_CHECKING:
+    from panekeeper.recovery.drill.drills import Result
+
+
+def s3_options(options: Namespace) -> S3Options:
+    """Return how S3 is reached."""
+    return S3Options(endpoint=options.s3_endpoint, encryption=options.s3_encryption, kms_key=options.s3_kms_key)
+
+
+def checkpoint_of(options: Namespace) -> CheckpointFolder:
+    """Return the folder of CHECKPOINT, also where only Spark reaches it."""
+    return checkpoint_folder(options.checkpoint, s3_options(options))
+
+
+def result(where: str, **more: Any) -> Callable[[], Schema]:
+    """Return what makes the schema of a result, whose class is imported only then, as what it is made by is.
+
+    Args:
+        where: `module:Class` below `panekeeper.recovery`.
+        more: further fields, name -> type.
+    """
+    module, _, name = where.partition(":")
+    return lambda: object_schema(getattr(import_module(f"panekeeper.recovery.{module}"), name), **more)
+
+
+def done_if(good: object) -> ExitCode:
+    """Return DONE if the result is the requested one, FAILED if not."""
+    return ExitCode.DONE if good else ExitCode.FAILED
+
+
+# Jobs that run or have ended
+
+
+def _limits(options: Namespace) -> Limits:
+    return Limits(lag=options.max_lag, age=options.max_age, rows=options.max_rows)
+
+
+def _health_code(options: Namespace, jobs: Iterable[Mapping[str, Any]]) -> ExitCode:
+    """Return DONE, or with --check the code of the worst job."""
+    codes = {
+        Health.HEALTHY: ExitCode.DONE,
+        Health.STOPPED: ExitCode.STOPPED,
+        Health.BEHIND: ExitCode.BEHIND,
+        Health.DOWN: ExitCode.DOWN,
+        Health.UNUSABLE: ExitCode.UNUSABLE,
+    }
+    worst = max((codes[Health(one["health"])] for one in jobs), default=ExitCode.DONE)
+    return worst if options.check else ExitCode.DONE
+
+
+def _jobs(options: Namespace) -> dict[str, Any]:
+    found = list_jobs(options.roots, depth=options.depth, limits=_limits(options), s3=s3_options(options))
+    return {"jobs": [asdict(one) for one in found]}
+
+
+def _drain_schema() -> Schema:
+    open_work = object_schema(panes=int | None, rows=int | None, next_due=str | None, next_watermark=str | None)
+    batches: dict[str, Any] = {"last_offset": int | None, "last_commit": int | None}
+    left = {"batch": int | None, "open": open_work}
+    return object_schema(optional=left, checkpoint=str, job=str, state=str, resumable=bool, seconds=float, **batches)
+
+
+JOBS = (
+    Command(
+        name="status",
+        help="show whether a job runs on a checkpoint, how far it is, and whether it can resume from there",
+        arguments=(CHECKPOINT, *HEALTH, *S3),
+        run=lambda options: asdict(status(checkpoint_of(options), limits=_limits(options))),
+        lines=output.status_lines,
+        schema=result("jobs.status:JobStatus"),
+        exit_code=lambda options, fields: _health_code(options, [fields]),
+    ),
+    Command(
+        name="jobs",
+        help="list the jobs whose checkpoints are under some folders, damaged ones with the reason",
+        arguments=(
+            option("roots", "ROOT", "a folder or s3://bucket/prefix that holds checkpoints", nargs="+"),
+            option("--depth", "N", f"how many folders deep to look ({DEPTH})", type=int, default=DEPTH),
+            *HEALTH,
+            *S3,
+        ),
+        run=_jobs,
+        lines=output.jobs_lines,
+        schema=lambda: object_schema(jobs=list[JobStatus]),
+        exit_code=lambda options, fields: _health_code(options, fields["jobs"]),
+    ),
+    Command(
+        name="drain",
+        help="drain the job that runs on a checkpoint: it commits one more batch and ends; waits for that",
+        arguments=(CHECKPOINT, timeout("the job"), *S3),
+        run=lambda options: drain(checkpoint_of(options), timeout=options.timeout),
+        lines=output.drain_lines,
+        schema=_drain_schema,
+    ),
+)
+
+
+# Savepoints
+
+
+def _savepoint(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.savepoint.create import savepoint, short_retention
+
+    s3 = s3_options(options)
+    made = savepoint(
+        options.checkpoint,
+        options.name,
+        to=options.to,
+        s3=s3,
+        progress=output.progress_line(),
+        timeout=options.timeout,
+        decode=not options.no_decode,
+    )
+    warnings = short_retention(made.manifest, keep_for=timedelta(seconds=options.keep_for), s3=s3)
+    for warning in warnings:
+        sys.stderr.write(f"panekeeper savepoint: warning: {warning}\n")
+    return {
+        **_summary(made.manifest),
+        "location": made.location,
+        "bytes_sent": made.bytes_sent,
+        "bytes_reused": made.bytes_reused,
+        "values": made.values,
+        "warnings": warnings,
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Summary:
+    """What `savepoint` and `savepoints` print of a savepoint."""
+
+    name: str
+    made_at: datetime
+    job: str
+    batch: int
+    unfinished: int | None
+    files: int
+    bytes: int
+    tables: dict[str, int]
+
+
+def _summary(manifest: Manifest) -> dict[str, Any]:
+    found = {name: getattr(manifest, name) for name in ("name", "job", "batch", "unfinished")}
+    tables = {role: table.version for role, table in manifest.tables.items()}
+    made_at = manifest.made_at.isoformat(timespec="seconds")
+    return {**found, "made_at": made_at, "files": len(manifest.files), "bytes": manifest.size, "tables": tables}
+
+
+def _savepoints(options: Namespace) -> dict[str, Any]:
+    found = catalog.savepoints(options.location, s3=s3_options(options))
+    if not found:
+        raise catalog.no_savepoints(options.location)
+    return {
+        "savepoints": [
+            {"name": name, "problem": str(one)} if isinstance(one, SavepointError) else _summary(one)
+            for name, one in found.items()
+        ]
+    }
+
+
+def _savepoints_schema() -> Schema:
+    either = {"anyOf": [object_schema(_Summary), object_schema(name=str, problem=str)]}
+    return object_schema(savepoints={"type": "array", "items": either})
+
+
+def _show(options: Namespace) -> dict[str, Any]:
+    found = catalog.show(options.location, options.name, s3=s3_options(options))
+    return {**asdict(found), "made_at": found.made_at.isoformat(timespec="seconds"), "bytes": found.size}
+
+
+def _prune(options: Namespace) -> dict[str, Any]:
+    s3 = s3_options(options)
+    if is_checkpoint(options.location, s3):
+        return asdict(prune_epochs(options.location, keep=options.keep or 0, s3=s3))
+    if options.keep is None:
+        raise SavepointRefused("--keep is not given; say how many savepoints of each job to keep, as --keep 3")
+    return asdict(catalog.prune(options.location, keep=options.keep, s3=s3))
+
+
+def _prune_schema() -> Schema:
+    return {"anyOf": [object_schema(catalog.PruneResult), object_schema(PrunedEpochs)]}
+
+
+SAVEPOINTS = (
+    Command(
+        name="savepoint",
+        help="copy a job's checkpoint, with the versions of its tables, and verify the copy",
+        arguments=(
+            CHECKPOINT,
+            NAME,
+            option("--to", "LOCATION", "a folder or s3://bucket/prefix", required=True),
+            timeout("a batch of a running job"),
+            seconds(
+                "--keep-for", "warn of tables that keep old versions for less than this (7 days)", default="7 days"
+            ),
+            flag("--no-decode", "do not start Spark to decode each stored value of the copy"),
+            *S3,
+        ),
+        run=_savepoint,
+        lines=output.savepoint_lines,
+        schema=lambda: object_schema(
+            _Summary, location=str, bytes_sent=int, bytes_reused=int, values=int | None, warnings=list[str]
+        ),
+    ),
+    Command(
+        name="savepoints",
+        help="list the savepoints of a location",
+        arguments=(LOCATION, *S3),
+        run=_savepoints,
+        lines=output.savepoints_lines,
+        schema=_savepoints_schema,
+    ),
+    Command(
+        name="show",
+        help="show one savepoint",
+        arguments=(LOCATION, NAME, *S3),
+        run=_show,
+        lines=output.show_lines,
+        schema=result("savepoint.manifest:Manifest", bytes=int),
+    ),
+    Command(
+        name="verify",
+        help="read all files of a savepoint back and compare their checksums",
+        arguments=(
+            LOCATION,
+            NAME,
+            flag("--deep", "also decode each stored value, with Spark"),
+            *S3,
+        ),
+        run=lambda options: asdict(
+            catalog.verify(options.location, options.name, deep=options.deep, s3=s3_options(options))
+        ),
+        lines=output.verify_lines,
+        schema=result("savepoint.catalog:VerifyResult"),
+    ),
+    Command(
+        name="prune",
+        help="remove all but the newest savepoints of each job, or former epochs of a checkpoint",
+        arguments=(
+            option("location", "LOCATION|CHECKPOINT", "where the savepoints are, or a checkpoint"),
+            option(
+                "--keep",
+                "N",
+                "how many savepoints of each job to keep; of a checkpoint, how many former epochs (0)",
+                type=int,
+            ),
+            *S3,
+        ),
+        run=_prune,
+        lines=output.prune_lines,
+        schema=_prune_schema,
+    ),
+)
+
+
+# Back to a savepoint
+
+
+def _deleted_messages(options: Namespace, offsets: kafka.SourceOffsets) -> list[dict[str, Any]] | None:
+    """Return what the broker no longer has; None if none is given."""
+    if options.bootstrap_servers is None:
+        return None
+    config = {} if options.kafka_config is None else kafka.read_config(Path(options.kafka_config))
+    return [asdict(one) for one in kafka.deleted_messages(offsets, options.bootstrap_servers, config=config)]
+
+
+def _restore(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.restore.restore import restore
+
+    s3, deleted = s3_options(options), None
+    if options.bootstrap_servers is not None:
+        deleted = _deleted_messages(options, kafka.savepoint_offsets(options.location, options.name, s3=s3))
+    if deleted and not options.dry_run:
+        raise SavepointRefused(
+            f"the restored job could not continue in Kafka: {'; '.join(output.deleted_lines(deleted))}; take a newer "
+            "savepoint, or restore without --bootstrap-servers and start the job with failOnDataLoss=false"
+        )
+    preview = restore(
+        options.location,
+        options.name,
+        checkpoint=options.checkpoint,
+        tables=options.table,
+        dry_run=options.dry_run,
+        s3=s3,
+        progress=output.progress_line(),
+    )
+    return {**asdict(preview), "dry_run": options.dry_run, "deleted": deleted}
+
+
+def _clone(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.restore.clone import clone
+
+    s3, progress = s3_options(options), output.progress_line()
+    return asdict(clone(options.location, options.name, into=options.into, deep=options.deep, s3=s3, progress=progress))
+
+
+def _offsets(options: Namespace) -> dict[str, Any]:
+    s3 = s3_options(options)
+    if options.name is None:
+        found = kafka.checkpoint_offsets(options.place, s3=s3)
+    else:
+        found = kafka.savepoint_offsets(options.place, options.name, s3=s3)
+    sources = [{"source": number, "starting_offsets": offsets} for number, offsets in sorted(found.sources.items())]
+    return {"batch": found.batch, "sources": sources, "deleted": _deleted_messages(options, found)}
+
+
+def _offsets_schema() -> Schema:
+    source = object_schema(source=int, starting_offsets=dict[str, dict[str, int]])
+    return object_schema(
+        batch=int, sources={"type": "array", "items": source}, deleted=list[kafka.DeletedMessages] | None
+    )
+
+
+RESTORES = (
+    Command(
+        name="restore",
+        help="take a stopped job and its tables back to a savepoint; completes a restore that was interrupted",
+        arguments=(
+            LOCATION,
+            NAME,
+            option("--checkpoint", "FOLDER", "restore to this folder, local or on S3; not given: to where it was"),
+            repeated(
+                "--table", "PATH", "a Delta table that may go back, if the checkpoint does not name it as its own"
+            ),
+            flag("--dry-run", "only print what would change, path by path"),
+            *S3,
+            *BROKER,
+        ),
+        run=_restore,
+        lines=output.restore_lines,
+        schema=result("restore.checks:RestorePreview", dry_run=bool, deleted=list[kafka.DeletedMessages] | None),
+    ),
+    Command(
+        name="clone",
+        help="create a new job from a savepoint: its checkpoint and copies of its tables in a new folder",
+        arguments=(
+            LOCATION,
+            NAME,
+            option("--into", "FOLDER", "a new folder, local or on S3", required=True),
+            flag("--deep", "copy the rows of the tables, not only their logs"),
+            *S3,
+        ),
+        run=_clone,
+        lines=output.clone_lines,
+        schema=result("restore.clone:Clone"),
+    ),
+    Command(
+        name="offsets",
+        help="print where a checkpoint or a savepoint continues in Kafka, as `startingOffsets`",
+        arguments=(
+            option("place", "CHECKPOINT|LOCATION", "a checkpoint, or where savepoints are"),
+            option("name", "NAME", "the name of a savepoint in LOCATION", nargs="?"),
+            *S3,
+            *BROKER,
+        ),
+        run=_offsets,
+        lines=output.offsets_lines,
+        schema=_offsets_schema,
+        exit_code=lambda _, fields: done_if(not fields["deleted"]),
+    ),
+)
+
+
+# Upkeep, changes and checks
+
+
+def _maintain(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.upkeep.maintain import maintain
+
+    done = maintain(
+        options.checkpoint,
+        savepoints=options.savepoints,
+        tables=options.table,
+        optimize=not options.no_optimize,
+        vacuum=not options.no_vacuum,
+        retain=timedelta(seconds=options.retain),
+        allow_short_retention=options.allow_short_retention,
+        recorded=not options.no_recorded,
+        dry_run=options.dry_run,
+        s3=s3_options(options),
+    )
+    return {**asdict(done), "complete": done.is_complete}
+
+
+def _plan(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.upgrade.check import check_upgrade
+    from panekeeper.recovery.upgrade.job_file import load_job
+
+    job = load_job(options.job)
+    return check_upgrade(options.location, options.name, job, s3=s3_options(options)).fields()
+
+
+def _plan_schema() -> Schema:
+    item = object_schema(item=str, verdict=Compatibility, why=str, advice=str, differences=list[str])
+    items = {"type": "array", "items": item}
+    return object_schema(savepoint=str, job=str, new_job=str, verdict=Compatibility, items=items)
+
+
+def _rescale(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.upgrade.rescale import rescale
+
+    s3, progress = s3_options(options), output.progress_line()
+    return asdict(rescale(options.checkpoint, options.partitions, to=options.to, s3=s3, progress=progress))
+
+
+def _drill(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.drill.drills import names, run_drills
+
+    def progress(result: Result) -> None:
+        sys.stderr.write(f"{result.outcome:<8} {result.drill} ({result.seconds:.0f} s)\n")
+        sys.stderr.flush()
+
+    if options.list:
+        return {"drills": names(options.only)}
+    if options.job is None:
+        raise DeclarationError("no job is named to drill; name the file that declares it: --job FILE")
+    results = run_drills(options.job, options.only, progress)
+    return {"passed": all(one.outcome == "passed" for one in results), "results": [asdict(one) for one in results]}
+
+
+def _drill_schema() -> Schema:
+    from panekeeper.recovery.drill.drills import Result
+
+    return {"anyOf": [object_schema(drills=list[str]), object_schema(passed=bool, results=list[Result])]}
+
+
+def _doctor(options: Namespace) -> dict[str, Any]:
+    from panekeeper.framework.engine.session.s3_settings import is_s3
+    from panekeeper.framework.engine.session.session import session
+    from panekeeper.recovery.doctor import examine
+
+    s3 = options.s3 or any(map(is_s3, options.places))
+    spark = session("panekeeper-doctor", s3=s3, kafka=options.kafka, **dict(options.conf))
+    try:
+        found = examine(spark, options.places)
+    finally:
+        spark.stop()
+    return {**asdict(found), "can_run": found.can_run}
+
+
+OTHERS = (
+    Command(
+        name="maintain",
+        help="compact and vacuum the tables of a job, beside it or while it is stopped, for all but its savepoints",
+        arguments=(
+            CHECKPOINT,
+            flag("--dry-run", "only print what would be done"),
+            flag("--no-optimize", "do not replace small files by larger ones"),
+            flag("--no-vacuum", "do not remove the files that neither a recent version nor a savepoint needs"),
+            seconds(
+                "--retain",
+                "how long files of earlier versions are kept (7 days); a longer retention of a table itself counts",
+                default="7 days",
+            ),
+            flag(
+                "--allow-short-retention",
+                "permit --retain of less than 7 days: readers may find files gone, and no job may run",
+            ),
+            repeated(
+                "--savepoints",
+                "LOCATION",
+                "where savepoints are whose table versions are kept; the checkpoint knows where the newest one is",
+            ),
+            flag(
+                "--no-recorded", "state that the savepoints in the location that the checkpoint knows are gone for good"
+            ),
+            repeated("--table", "ROLE|PATH", "only this table of the job, as log or view"),
+            *S3,
+        ),
+        run=_maintain,
+        lines=output.maintain_lines,
+        schema=result("upkeep.report:Upkeep", complete=bool),
+        exit_code=lambda _, fields: done_if(fields["complete"]),
+    ),
+    Command(
+        name="plan",
+        help="show whether a job as a file declares it can resume from a savepoint, and why; exit code 0 only if it "
+        "can",
+        arguments=(
+            LOCATION,
+            NAME,
+            option(
+                "job",
+                "JOB.PY[:NAME]",
+                "the job file; NAME (job) is a function of a Spark session that returns the declared job, or that job",
+            ),
+            *S3,
+        ),
+        run=_plan,
+        lines=output.plan_lines,
+        schema=_plan_schema,
+        exit_code=lambda _, fields: done_if(fields["verdict"] == Compatibility.COMPATIBLE.value),
+    ),
+    Command(
+        name="rescale",
+        help="change the number of shuffle partitions of a stopped job, after a savepoint of it",
+        arguments=(
+            CHECKPOINT,
+            option("--partitions", "N", "the new number of shuffle partitions", required=True, type=int),
+            option("--to", "LOCATION", "where to make the savepoint of the job before the change", required=True),
+            *S3,
+        ),
+        run=_rescale,
+        lines=output.rescale_lines,
+        schema=result("upgrade.rescale:Rescaled"),
+    ),
+    Command(
+        name="drill",
+        help="break a job on purpose, start it again, and compare its tables with an undisturbed run",
+        arguments=(
+            option("--job", "FILE", "the file that declares the job, as for plan"),
+            option("--only", "NAME", "only the drills whose name contains this"),
+            flag("--list", "name the drills and run none"),
+        ),
+        run=_drill,
+        lines=output.drill_lines,
+        schema=_drill_schema,
+        exit_code=lambda _, found: done_if("drills" in found or found["passed"]),
+    ),
+    Command(
+        name="doctor",
+        help="check whether a Spark cluster can run jobs, and say what is missing where",
+        arguments=(
+            option("places", "PLACE", "where checkpoints or tables are to be: a folder or URL, tried out", nargs="*"),
+            repeated(
+                "--conf",
+                "NAME=VALUE",
+                "a setting of Spark, such as spark.master=spark://host:7077",
+                type=name_and_value,
+            ),
+            flag("--s3", "with access to S3, as session(s3=True)"),
+            flag("--kafka", "with Kafka, as session(kafka=True)"),
+        ),
+        run=_doctor,
+        lines=output.doctor_lines,
+        schema=result("doctor:Examination", can_run=bool),
+        exit_code=lambda _, fields: done_if(fields["can_run"]),
+    ),
+)
+
+COMMANDS = {one.name: one for one in (*JOBS, *SAVEPOINTS, *RESTORES, *OTHERS)}
+"""By name, in the order in which `--help` lists them."""

@@ -1,0 +1,332 @@
+"""What each command of `panekeeper` prints without `--json`, from the fields that `--json` prints, and its progress."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from panekeeper.recovery.storage.blobs import ProgressCallback, TransferProgress
+
+Fields = Mapping[str, Any]
+
+_KILO = 1000.0
+_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
+
+
+def printable(text: str) -> str:
+    r"""Return a text from a file in one line, without what a terminal would obey.
+
+    >>> printable("a\x1b[2J\nb")
+    'a\\x1b[2J\\nb'
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
+def format_bytes(size: float) -> str:
+    """Return a number of bytes with a decimal unit.
+
+    >>> format_bytes(5), format_bytes(2_500_000)
+    ('5 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < _KILO:
+            return f"{size:.3g} {unit}"
+        size /= _KILO
+    return f"{size:.3g} TB"
+
+
+def format_number(number: float | None) -> str:
+    """Return a number; "none" if there is none.
+
+    >>> format_number(1234567), format_number(None)
+    ('1,234,567', 'none')
+    """
+    return "none" if number is None else f"{number:,}"
+
+
+def format_age(seconds: float | None) -> str:
+    """Return how long ago something was, in the largest unit that fits; "none" if that is not known.
+
+    >>> format_age(12.3), format_age(90), format_age(7_200), format_age(200_000)
+    ('12s', '90s', '2h', '2d')
+    """
+    if seconds is None:
+        return "none"
+    unit, size = next((unit, size) for unit, size in _UNITS.items() if abs(seconds) >= 2 * size or size == 1)
+    return f"{seconds / size:.0f}{unit}"
+
+
+def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return lines with columns of equal width, but for the last.
+
+    >>> print(format_table(("a", "b"), [("12", "3")]))
+    a   b
+    12  3
+    """
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    return "\n".join(
+        "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
+        for row in (heads, *rows)
+    )
+
+
+def progress_line() -> ProgressCallback | None:
+    """Return a callback that keeps one line of progress on stderr; None if stderr is not a terminal."""
+    return _show_progress if sys.stderr.isatty() else None
+
+
+def _show_progress(progress: TransferProgress) -> None:
+    end = "\n" if progress.sent + progress.reused >= progress.total else ""
+    sent, reused, total = map(format_bytes, (progress.sent, progress.reused, progress.total))
+    sys.stderr.write(f"\r{f'{sent} transferred, {reused} reused of {total}':<70}{end}")
+    sys.stderr.flush()
+
+
+def status_lines(fields: Fields) -> str:
+    """Return what `status` prints."""
+    lines = [
+        f"job {fields['job']!r} in {fields['checkpoint']}: {_running_text(fields)}",
+        f"health: {fields['health']}, {fields['why']}",
+        _last_batches(fields),
+    ]
+    if fields["watermark"] is not None:
+        lines.append(f"watermark: {fields['watermark']}, {format_age(fields['watermark_lag'])} behind the present")
+    known = {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
+    counts = [f"{text}: {fields[name]:,}" for text, name in known.items() if fields[name] is not None]
+    lines += [", ".join(counts)] if counts else []
+    saved = fields["last_savepoint"]
+    if saved is not None:
+        lines.append(
+            f"last savepoint: {saved['name']} of batch {saved['batch']}, {saved['made_at']}, {saved['location']}"
+        )
+    return "\n".join([*lines, "resumable: " + ("yes" if fields["resumable"] else f"no, {fields['why_not']}")])
+
+
+def _running_text(fields: Fields) -> str:
+    process = f"process {fields['pid']} on {fields['host']}"
+    if fields["running"]:
+        return f"running since {fields['since']}, {process}"
+    if fields["state"] == "lost":
+        return f"not running; {process} crashed, last heartbeat {fields['seen']}"
+    return f"not running; {fields['state']} {fields['stopped'] or ''}".rstrip()
+
+
+def _last_batches(fields: Fields) -> str:
+    begun, committed = format_number(fields["last_offset"]), format_number(fields["last_commit"])
+    return f"last batch begun: {begun}, committed: {committed}"
+
+
+def jobs_lines(fields: Fields) -> str:
+    """Return what `jobs` prints: a table, and below it why a job is not healthy."""
+    jobs = fields["jobs"]
+    if not jobs:
+        return "no jobs"
+    rows = [
+        {
+            "job": printable(one["job"] or "?"),
+            "state": one["state"],
+            "health": one["health"],
+            "batch": format_number(one["last_commit"]),
+            "last batch": format_age(one["last_batch_age"]),
+            "lag": format_age(one["watermark_lag"]),
+            "behind": format_number(one["rows_behind"]),
+            "rows/s": format_number(one["rows_per_second"]),
+            "savepoint": format_age(one["last_savepoint"] and one["last_savepoint"]["age"]),
+            "resumable": "yes" if one["resumable"] else "no",
+            "checkpoint": printable(one["checkpoint"]),
+        }
+        for one in jobs
+    ]
+    notes = [printable(f"{one['checkpoint']}: {one['why']}") for one in jobs if one["health"] != "healthy"]
+    return "\n".join([format_table([*rows[0]], [[*row.values()] for row in rows]), *notes])
+
+
+def drain_lines(fields: Fields) -> str:
+    """Return what `drain` prints; the open work of the job only as far as the job recorded it."""
+    next_start = "the next start resumes there" if fields["resumable"] else "its windows are closed for good"
+    lines = [
+        f"job {fields['job']!r} in {fields['checkpoint']}: {fields['state']} after {fields['seconds']:g} s",
+        f"{_last_batches(fields)}; {next_start}",
+    ]
+    open_work = fields.get("open")
+    if open_work is not None:
+        listed = ", ".join(f"{name} {open_work[name]}" for name in ("panes", "rows") if open_work[name] is not None)
+        lines.append(f"still open: {listed or 'not known'}")
+        if open_work["next_due"] is not None:
+            lines.append(f"next due: {open_work['next_due']}")
+    return "\n".join(lines)
+
+
+def savepoint_lines(fields: Fields) -> str:
+    """Return what `savepoint` prints."""
+    sent, reused = format_bytes(fields["bytes_sent"]), format_bytes(fields["bytes_reused"])
+    what = f"savepoint {fields['name']} of job {fields['job']} as of batch {fields['batch']} is in {fields['location']}"
+    lines = [f"{what}: {fields['files']} files, {sent} sent, {reused} reused{_decoded(fields)}"]
+    if fields["unfinished"] is not None:
+        lines.append(f"batch {fields['unfinished']} was begun and not committed; it is not in the savepoint")
+    if not fields["tables"]:
+        lines.append("this checkpoint names no Delta tables, so a restore will leave all tables as they are")
+    return "\n".join(lines)
+
+
+def savepoints_lines(fields: Fields) -> str:
+    """Return what `savepoints` prints."""
+    return "\n".join(
+        f"{one['name']}: {one['problem']}"
+        if "problem" in one
+        else f"{one['name']}: {one['made_at']}, job {one['job']}, batch {one['batch']}, {format_bytes(one['bytes'])}"
+        for one in fields["savepoints"]
+    )
+
+
+def show_lines(fields: Fields) -> str:
+    """Return what `show` prints."""
+    first = ("name", "made_at", "job", "job_id", "epoch", "checkpoint", "batch", "unfinished", "state_version")
+    lines = [f"{name}: {fields[name]}" for name in first]
+    lines += [
+        f"table {role}: {table['path']} at version {table['version']}" for role, table in fields["tables"].items()
+    ]
+    for group in ("versions", "declaration", "settings"):
+        lines += [f"{group} {name}: {value}" for name, value in fields[group].items()]
+    return "\n".join([*lines, f"files: {len(fields['files'])}, {format_bytes(fields['bytes'])}"])
+
+
+def verify_lines(fields: Fields) -> str:
+    """Return what `verify` prints."""
+    size = f"{fields['files']} files, {format_bytes(fields['bytes'])}"
+    return f"savepoint {fields['name']} is intact: {size}{_decoded(fields)}"
+
+
+def _decoded(fields: Fields) -> str:
+    return "" if fields["values"] is None else f"; {fields['values']} stored values decoded"
+
+
+def prune_lines(fields: Fields) -> str:
+    """Return what `prune` prints, of a location of savepoints or of a checkpoint."""
+    removed, size = ", ".join(map(str, fields["removed"])) or "none", format_bytes(fields["bytes"])
+    if "current" in fields:
+        return f"former epochs removed: {removed}; {size}; epoch {fields['current']} is current"
+    if fields["being_made"]:
+        removed += "; a savepoint is being made there, so files are kept until the next prune"
+    return f"removed: {removed}; {fields['blobs']} files, {size}; {len(fields['kept'])} savepoints are kept"
+
+
+def restore_lines(fields: Fields) -> str:
+    """Return what `restore` prints."""
+    was, are = ("would be", "would be") if fields["dry_run"] else ("was", "are")
+    changed = f"{fields['checkpoint']} {was} {'taken back' if fields['replaces'] else 'created'}"
+    size = f"{fields['files']} files, {format_bytes(fields['bytes'])}"
+    lines = [f"{changed}: {size}; the job resumes after batch {fields['batch']}, epoch {fields['epoch']}"]
+    if fields["forgotten"] is not None:
+        first, last = fields["forgotten"]
+        lines.append(f"batches {first} to {last} {are} discarded")
+    lines += [
+        f"table {role}: {table['path']} from version {table['old']} to {table['new']}"
+        for role, table in fields["tables"].items()
+    ]
+    lines += [
+        f"not confirmed: only the manifest names {path}, or other jobs have written to it since; the restore needs "
+        f"--table {shlex.quote(path)}"
+        for path in fields["unconfirmed"]
+    ]
+    return "\n".join([*lines, *deleted_lines(fields["deleted"] or [])])
+
+
+def clone_lines(fields: Fields) -> str:
+    """Return what `clone` prints."""
+    lines = [f"table {role}: {path}" for role, path in fields["tables"].items()]
+    return "\n".join([f"savepoint {fields['name']} was cloned: checkpoint {fields['checkpoint']}", *lines])
+
+
+def offsets_lines(fields: Fields) -> str:
+    """Return what `offsets` prints: a line that can be passed on as it is, for each source."""
+    several = len(fields["sources"]) > 1
+    lines = [
+        f"{one['source']}\t{json.dumps(one['starting_offsets'])}" if several else json.dumps(one["starting_offsets"])
+        for one in fields["sources"]
+    ]
+    return "\n".join([*lines, *deleted_lines(fields["deleted"] or [])])
+
+
+def deleted_lines(deleted: Sequence[Fields]) -> list[str]:
+    """Return a line for each range of messages that the broker no longer has."""
+    return [
+        f"topic {one['topic']}, partition {one['partition']}: "
+        + (
+            f"the broker has nothing from {one['first']} on: it was deleted or created anew"
+            if one["last"] is None
+            else f"messages {one['first']} to {one['last']} are gone"
+        )
+        for one in deleted
+    ]
+
+
+def maintain_lines(fields: Fields) -> str:
+    """Return what `maintain` prints."""
+    lines = [f"tables of job {fields['job']} ({fields['checkpoint']}); {fields['savepoints']} savepoints have them"]
+    done = "would be" if fields["dry_run"] else "were"
+    for table in fields["tables"]:
+        small = "small files" if table["compacted"] is None else f"{table['compacted']} small files"
+        into = "" if fields["dry_run"] else f" into {table['added']}"
+        parts = [f"{small} {done} compacted{into}"]
+        if table["retained_hours"] is not None:
+            parts.append(f"{table['removed']} unused files {done} removed ({format_bytes(table['bytes'])})")
+        if table["kept"]:
+            parts.append(f"{table['kept']} are kept for savepoints")
+        lines.append(f"{table['role']}: {', '.join(parts)}")
+        lines += [f"    {line}" for line in filter(None, (table["problem"], *table["notes"]))]
+    return "\n".join(lines)
+
+
+def plan_lines(fields: Fields) -> str:
+    """Return what `plan` prints."""
+    lines = [f"savepoint {fields['savepoint']} of job {fields['job']} and {fields['new_job']}: {fields['verdict']}"]
+    for item in fields["items"]:
+        lines.append(f"  {item['item']}: {item['verdict']} ({item['why']})")
+        lines += [f"      {difference}" for difference in item["differences"]]
+        if item["advice"]:
+            lines.append(f"      {item['advice']}")
+    return "\n".join(lines)
+
+
+def rescale_lines(fields: Fields) -> str:
+    """Return what `rescale` prints."""
+    before = f"before: {fields['old']}; {fields['values']} stored values were compared and are the same"
+    lines = [
+        f"{fields['checkpoint']} has {fields['new']} shuffle partitions now ({before})",
+        f"to undo it: panekeeper restore {shlex.quote(fields['location'])} {fields['savepoint']}",
+        f"at most {fields['busiest']} key groups share a shuffle partition",
+    ]
+    if fields["idle"]:
+        lines.append(f"{fields['idle']} shuffle partitions have no key group and do nothing")
+    return "\n".join(lines)
+
+
+def drill_lines(fields: Fields) -> str:
+    """Return what `drill` prints: a table of its results, and below it why one is not as it should be."""
+    if "drills" in fields:
+        return "\n".join(fields["drills"])
+    heads = ("drill", "outcome", "rows", "missing", "extra", "seconds")
+    rows = [[str(one[name]) for name in heads] for one in fields["results"]]
+    whys = [f"{one['drill']}: {one['why']}" for one in fields["results"] if one["why"]]
+    return "\n".join([format_table(heads, rows), *whys])
+
+
+def doctor_lines(fields: Fields) -> str:
+    """Return what `doctor` prints."""
+    machines = [("driver", fields["driver"]), *(("executor", one) for one in fields["executors"])]
+    rows = [
+        (role, one["host"], one["python"], ", ".join(f"{name} {v}" for name, v in one["packages"].items()))
+        for role, one in machines
+    ]
+    return "\n".join(
+        [
+            f"Spark {fields['spark']} on Java {fields['java']}, {fields['master']}, {fields['cores']} cores",
+            format_table(("role", "host", "Python", "packages"), rows),
+            *(f"{one['level']}: {one['where']}: {one['problem']}" for one in fields["findings"]),
+            "jobs can run" if fields["can_run"] else "jobs cannot run",
+        ]
+    )
