@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from panekeeper.framework.builder.outputs import job
     from panekeeper.framework.builder.windowed import ports, windowed
     from panekeeper.framework.declarations import aggregates as agg
     from panekeeper.framework.declarations.durations import Duration, days, hours, minutes, seconds
@@ -167,6 +168,7 @@ __all__ = [
     "clone",
     "days",
     "hours",
+    "job",
     "maintain",
     "minutes",
     "ports",
@@ -185,6 +187,7 @@ __all__ = [
 ]
 
 _WHERE = {
+    "panekeeper.framework.builder.outputs": "job",
     "panekeeper.framework.builder.windowed": "ports windowed",
     "panekeeper.framework.declarations.durations": "Duration days hours minutes seconds",
     "panekeeper.framework.declarations.errors": """

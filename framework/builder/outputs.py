@@ -7,7 +7,7 @@ the tables, in this order, and the query begins.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.builder.places import (
@@ -19,7 +19,7 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
-from panekeeper.framework.declarations.errors import DeclarationError, ForeignCheckpoint
+from panekeeper.framework.declarations.errors import CheckpointInUse, DeclarationError, ForeignCheckpoint, JobNotRunning
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.state.checkpoint.control_files import write_control_file
@@ -186,6 +186,7 @@ class DeltaJob:
         checkpoint: str | os.PathLike[str],
         trigger: QueryTrigger = "immediate",
         accept_batch: int | None = None,
+        attach: bool = False,
     ) -> Job:
         """Start the job, or resume it from `checkpoint`. Returns once the first batch runs; `Job.await_end` waits.
 
@@ -196,6 +197,8 @@ class DeltaJob:
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
             accept_batch: number of an unfinished batch that may go on without what is lost of it, as an error has said:
                 input files, a table, or what was recorded of it (docs/lifecycle.md).
+            attach: if this process runs the job already, by the same declaration, return that: so a cell of a notebook
+                can be run again. It goes on with the code of operators and functions with which it was started.
 
         Returns:
             The running job.
@@ -208,6 +211,7 @@ class DeltaJob:
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
         """
+        from panekeeper.framework.engine.job.job import job_of_this_process
         from panekeeper.framework.engine.job.start import Start, start_job
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
@@ -216,16 +220,24 @@ class DeltaJob:
                 return create_in_catalog(spark, self._tables, spec, written, self._layout)
             return self._tables
 
+        place, options = qualified_path(checkpoint), trigger_options(trigger)
+        if attach and (running := job_of_this_process(place)) is not None and running.running:
+            if running.is_declared_as(self._pipeline, asdict(self.tables), options):
+                return running
+            raise CheckpointInUse(
+                f"this process runs a job on {place} by another declaration, tables or trigger; end it by "
+                f"panekeeper.job({str(checkpoint)!r}).stop(), then start this one"
+            )
         start = Start(
             pipeline=self._pipeline,
             tables=self.tables,
             make_tables=make_tables,
             layout=self._layout,
             sink=self._sink,
-            trigger=trigger_options(trigger),
+            trigger=options,
             accepted=accept_batch,
         )
-        return start_job(CheckpointFiles(self._spark, qualified_path(checkpoint)), start)
+        return start_job(CheckpointFiles(self._spark, place), start)
 
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).
@@ -257,3 +269,23 @@ class DeltaJob:
             raise ForeignCheckpoint(f"{root.root} holds {found}; give the folder of job {name!r}")
         with lease_of_current_epoch(root, name) as (files, lease), lease.held():
             return reset_to_initial_state(files, self.tables, confirm=confirm, require_held=lease.require_held)
+
+
+def job(checkpoint: str | os.PathLike[str]) -> Job:
+    """Return the job that this process has started last on a checkpoint, running or not: its object may be lost.
+
+    Args:
+        checkpoint: its folder.
+
+    Raises:
+        JobNotRunning: this process has started none there.
+    """
+    from panekeeper.framework.engine.job.job import job_of_this_process
+
+    place = qualified_path(checkpoint)
+    if (found := job_of_this_process(place)) is None:
+        raise JobNotRunning(
+            f"this process has started no job on {place}; start() begins or resumes it, and `panekeeper status "
+            f"{place}` shows one of another process"
+        )
+    return found

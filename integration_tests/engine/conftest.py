@@ -73,8 +73,8 @@ class Readings:
     def declare(self, **options: Any) -> DeltaJob:
         return self.computed(**options).to_delta(self.folder / "log", view=self.folder / "view")
 
-    def start(self, trigger: Any = "available_now", **options: Any) -> Job:
-        job = self.declare(**options).start(checkpoint=self.checkpoint, trigger=trigger)
+    def start(self, trigger: Any = "available_now", *, attach: bool = False, **options: Any) -> Job:
+        job = self.declare(**options).start(checkpoint=self.checkpoint, trigger=trigger, attach=attach)
         self.jobs.append(job)
         return job
 

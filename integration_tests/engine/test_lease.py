@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import panekeeper
 from panekeeper import CheckpointInUse, IncompatibleCheckpoint, SinkError, TimeInterval
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -32,8 +33,12 @@ def test_a_second_start_is_refused_by_name_until_the_first_job_has_stopped(readi
     readings.put(("a", "10:00:10", 1))
     first = readings.start(trigger="immediate")
     running = left(readings, "running.json")
-    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*panekeeper drain"):
+    with pytest.raises(CheckpointInUse, match=rf"job 'readings' .*process {running['pid']}.*panekeeper\.job\("):
         readings.start()
+    with pytest.raises(CheckpointInUse, match="by another declaration"):
+        readings.start(window=TimeInterval(30), trigger="immediate", attach=True)
+    assert readings.start(trigger="immediate", attach=True) is first
+    assert panekeeper.job(readings.checkpoint) is first
     assert first.status().state.value == "running"
 
     first.stop()

@@ -28,7 +28,8 @@ DECLARATIONS = """
     Punctuation Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """
 JOBS = """
-    BatchReport Drained Job KafkaSink MetricsEndpoint Sink Status ports publish_metrics serve_metrics session windowed
+    BatchReport Drained Job KafkaSink MetricsEndpoint Sink Status job ports publish_metrics serve_metrics session
+    windowed
 """
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """

@@ -30,6 +30,7 @@ from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.clock import Deadline, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
 from panekeeper.state.checkpoint.epochs import read_pointer
+from panekeeper.state.checkpoint.folder import place_of
 from panekeeper.state.checkpoint.job_record import (
     LastSavepoint,
     last_batches,
@@ -90,6 +91,15 @@ class RunEnd:
         return True
 
 
+_started: dict[str, Job] = {}
+"""Checkpoint -> the job that this process has started there last."""
+
+
+def job_of_this_process(checkpoint: str) -> Job | None:
+    """Return the job that this process has started last on a checkpoint, whether it runs or not; None: none."""
+    return _started.get(place_of(checkpoint))
+
+
 class Job:
     """A windowed stream that is written to Delta tables. Made by `start()`; safe to use from several threads."""
 
@@ -124,6 +134,7 @@ class Job:
         self._lease.set_job(self._end_state, self._end_after_loss)
         self._lease.set_report(self.report)
         self._start_query()
+        _started[place_of(files.root)] = self
         unattended_jobs.add(self)
         spark_shutdown.add(self, files.spark)
 
@@ -131,6 +142,16 @@ class Job:
     def finished(self) -> bool:
         """Whether the job was flushed: its windows are closed and its tables complete, for good."""
         return self._end.flushed.is_set()
+
+    @property
+    def running(self) -> bool:
+        """Whether it processes what its sources get: it has not ended, and has not failed."""
+        return self._end_state() is None
+
+    def is_declared_as(self, pipeline: Pipeline, tables: Mapping[str, str | None], trigger: Mapping[str, Any]) -> bool:
+        """Return whether a declaration is that of this job. Code of operators and functions is not compared."""
+        same = self._pipeline.declaration() == pipeline.declaration() and self._trigger == trigger
+        return same and dict(self._journal.declared) == dict(tables)
 
     @property
     def checkpoint(self) -> str:
@@ -141,7 +162,8 @@ class Job:
         """Wait until the job ends, and return whether it has.
 
         Ctrl-C lets the running batch finish, ends the job and then raises `KeyboardInterrupt`; a second one exits at
-        once (this is safe: the batch is run again at the next start). SIGTERM drains the job and returns.
+        once (this is safe: the batch is run again at the next start). In the kernel of a notebook it ends the wait, and
+        the job goes on. SIGTERM drains the job and returns.
 
         Args:
             timeout: how long to wait at most (`"5 minutes"`, seconds); None: no limit.

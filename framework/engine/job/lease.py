@@ -378,7 +378,9 @@ def _require_free(folder: CheckpointFolder, now: int, watch: Watch) -> LeaseOwne
 
 
 def _in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str, now: int) -> CheckpointInUse:
-    if owner.what == "job":
+    if owner.what == "job" and owner.is_in_this_process:
+        advice = f"panekeeper.job({folder.root!r}) returns it, and so does start(..., attach=True)"
+    elif owner.what == "job":
         advice = f"Stop that job first (`panekeeper drain {folder.root}`), or give this one a folder of its own"
     else:
         advice = "Wait until it has ended"

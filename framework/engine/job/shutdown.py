@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 _log = logger("job")
 _MESSAGES = {
-    signal.SIGINT: "Ending after this batch; press Ctrl-C again to leave at once.",
-    signal.SIGTERM: "Draining; a second SIGTERM ends at once.",
+    signal.SIGINT: "ending after this batch; press Ctrl-C again to leave at once",
+    signal.SIGTERM: "draining; a second SIGTERM ends at once",
 }
+_IN_A_KERNEL = "the job goes on; its stop() ends it, and panekeeper.job(checkpoint) returns it"
 _BEFORE_SPARK = 100
 """Priority of the hook among Hadoop's, which run from the highest on; Spark's has 40."""
 _LONGEST_DRAIN_S = 3600  # who sent the signal kills earlier
@@ -75,7 +76,6 @@ class SignalRequests:
         self.requested = signal.Signals(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        _log.warning(_MESSAGES[self.requested])
 
 
 def await_end(
@@ -90,20 +90,32 @@ def await_end(
         stop: stops it.
 
     Raises:
-        KeyboardInterrupt: Ctrl-C has ended it.
+        KeyboardInterrupt: Ctrl-C has ended it; or, in the kernel of a notebook, the wait.
     """
     with SignalRequests() as signals:
         while not is_over(0.2):
-            if signals.requested is signal.SIGTERM:
-                with suppress(JobNotRunning):
-                    drain()
-                return True
-            if signals.requested is signal.SIGINT:
-                stop()
-                raise KeyboardInterrupt
+            match signals.requested:
+                case signal.SIGINT if is_in_a_kernel():
+                    sys.stderr.write(f"panekeeper: {_IN_A_KERNEL}\n")
+                    raise KeyboardInterrupt
+                case signal.SIGINT:
+                    sys.stderr.write(f"panekeeper: {_MESSAGES[signal.SIGINT]}\n")
+                    stop()
+                    raise KeyboardInterrupt
+                case signal.SIGTERM:
+                    sys.stderr.write(f"panekeeper: {_MESSAGES[signal.SIGTERM]}\n")
+                    with suppress(JobNotRunning):
+                        drain()
+                    return True
             if deadline.has_passed():
                 return False
     return True
+
+
+def is_in_a_kernel() -> bool:
+    """Return whether this is the kernel of a notebook, where an interrupt ends a cell and not the program."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
 
 # The end of a program that has not waited for its jobs

@@ -7,13 +7,15 @@ import signal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from panekeeper import JobNotRunning
 from panekeeper.framework.declarations.errors import JobFailed, PanekeeperError
-from panekeeper.framework.engine.job.shutdown import SignalRequests, SparkShutdown, UnattendedJobs
+from panekeeper.framework.engine.job.shutdown import SignalRequests, SparkShutdown, UnattendedJobs, await_end
+from panekeeper.state.checkpoint.clock import Deadline
 
 
 class FakeJob:
@@ -35,16 +37,44 @@ class FakeJob:
         self.drained.set()
 
 
-def test_the_first_ctrl_c_is_a_request_and_the_second_an_interrupt(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_ctrl_c_is_a_request_and_the_second_an_interrupt() -> None:
     """The handler that was there before comes back afterwards."""
     before = signal.getsignal(signal.SIGINT)
     with SignalRequests() as signals:
         os.kill(os.getpid(), signal.SIGINT)
         assert signals.requested
-        assert "press Ctrl-C again" in caplog.text
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def _await_with_ctrl_c() -> list[str]:
+    """Wait for a job that does not end, press Ctrl-C, and return what was done to the job."""
+    done: list[str] = []
+
+    def is_over(_: float) -> bool:
+        os.kill(os.getpid(), signal.SIGINT)
+        return False
+
+    with pytest.raises(KeyboardInterrupt):
+        await_end(is_over, Deadline(None), drain=lambda: done.append("drain"), stop=lambda: done.append("stop"))
+    return done
+
+
+def test_ctrl_c_in_a_program_ends_the_job_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends after the running batch; the terminal says how to leave at once."""
+    assert _await_with_ctrl_c() == ["stop"]
+    assert "press Ctrl-C again" in capsys.readouterr().err
+
+
+def test_an_interrupt_in_the_kernel_of_a_notebook_ends_the_wait_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job goes on, and the cell says how it is reached."""
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert _await_with_ctrl_c() == []
+    assert "the job goes on" in capsys.readouterr().err
 
 
 def test_outside_the_main_thread_nothing_is_touched() -> None:
