@@ -73,7 +73,6 @@ ATTACKS: dict[str, tuple[Callable[[Location], object], str]] = {
         f"the path {path}": (_path(path), "content that Panekeeper never writes")
         for path in ("../planted", "/planted", "state/../../planted", "state//x", "state\\x", "begin.json", ".hidden")
     },
-    "a size beyond all disks": (lambda at: at.add("state/0/0/x", size=2**62), "content that Panekeeper never writes"),
     "more bytes than the manifest says": (
         lambda at: at.add("state/0/0/x").write_bytes(DATA * 1000),
         r"damaged|missing or altered",
