@@ -85,8 +85,7 @@ if TYPE_CHECKING:
     from panekeeper.recovery.storage.s3 import S3Options
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.rescale import rescale
-    from panekeeper.recovery.upkeep.maintain import maintain
-    from panekeeper.recovery.upkeep.report import Upkeep
+    from panekeeper.recovery.upkeep.maintain import Upkeep, maintain
     from panekeeper.state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
 __version__ = "0.1.0"
@@ -221,8 +220,7 @@ _WHERE = {
     "panekeeper.recovery.storage.s3": "S3Options",
     "panekeeper.recovery.upgrade.check": "check_upgrade",
     "panekeeper.recovery.upgrade.rescale": "rescale",
-    "panekeeper.recovery.upkeep.maintain": "maintain",
-    "panekeeper.recovery.upkeep.report": "Upkeep",
+    "panekeeper.recovery.upkeep.maintain": "Upkeep maintain",
     "panekeeper.state.handler": "CheckpointReason OpenPartition StateContext StateHandler",
 }
 """Module -> the public names that it defines."""

@@ -515,7 +515,7 @@ OTHERS = (
         ),
         run=_maintain,
         lines=output.maintain_lines,
-        schema=result("upkeep.report:Upkeep", complete=bool),
+        schema=result("upkeep.maintain:Upkeep", complete=bool),
         exit_code=lambda _, fields: done_if(fields["complete"]),
     ),
     Command(

@@ -1,49 +1,108 @@
 """Maintains the tables of a job, beside it or while it is stopped: OPTIMIZE and VACUUM that know its savepoints.
 
-    1  Which tables? Those that the checkpoint names, unless another checkpoint has taken them over (`own_tables.py`).
-    2  Which versions must remain readable? Those of the savepoints that are found, and of one that is made now
-       (`needed_versions.py`). A savepoint that cannot be read ends it here, with nothing changed.
+    1  Which tables? Those that the checkpoint names, unless another checkpoint has taken them over.
+    2  Which versions must remain readable? Those of every savepoint that is found: of this job and of any other one,
+       because several jobs may share a quarantine table. And those that a savepoint of this job would have if it were
+       made now: after a crash amid the commits of a batch these are not the newest ones. A savepoint that cannot be
+       read ends it here, with nothing changed.
     3  OPTIMIZE, of a table with small files: one commit, repeated if the job came first. No row changes. On S3 two
-       commits of Spark and of the job might both win, so no job may run there (`compaction.py`).
-    4  VACUUM: files are removed that no version within the retention has, nor any of step 2 (`delta_files.py`). For a
-       table that only Spark can read, the statement is reported (`spark_vacuum.py`).
+       commits of Spark and of the job might both win, so no job may run there.
+    4  VACUUM: files are removed that no version within the retention has, nor any of step 2. For a table that only
+       Spark can read, the statement is reported.
 
 Files of a version that a job may be reading or writing are safe for as long as the retention is longer than a batch
-takes: it is at least seven days.
+takes: it is at least seven days. How the files of one table are found, compacted and removed: `table_files.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.checkpoint import current_folder, holding
+from panekeeper.recovery.jobs.checkpoint import current_folder, holding, require_current_record
 from panekeeper.recovery.jobs.tables import require_owned
+from panekeeper.recovery.savepoint.catalog import active_markers, no_savepoints, readable_savepoints
+from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.create import table_versions
+from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_tables import WEEK, delta_options, parse_interval
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.recovery.upkeep.delta_files import DeltaFiles
-from panekeeper.recovery.upkeep.needed_versions import NeededVersions, needed_versions
-from panekeeper.recovery.upkeep.own_tables import require_upkeep_allowed, wanted_tables
-from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep
-from panekeeper.recovery.upkeep.spark_vacuum import RETENTION, vacuum_statement
+from panekeeper.recovery.upkeep.table_files import RETENTION, DeltaFiles, compact, vacuum_statement
 from panekeeper.state.checkpoint.clock import now_utc
-from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers, place_of
+from panekeeper.state.checkpoint.job_record import JobRecord, read_last_savepoint, read_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_HOUR = timedelta(hours=1)
+_Needed = Mapping[int, list[str]]
+"""Version of a table -> who needs it, as text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableUpkeep:
+    """The upkeep of one table.
+
+    Attributes:
+        role: what it is to the job: log, view, ...
+        path: its path or URL.
+        compacted: how many files were replaced by larger ones; in a dry run, how many small ones there are, or None if
+            that is not known without Spark.
+        added: how many files have replaced them; 0 in a dry run.
+        removed: how many files that no version within the retention has were removed, or would be.
+        bytes: size of the removed files.
+        kept: how many more of such files are there, which a savepoint needs.
+        retained_hours: for how long the files of earlier versions are kept, in hours; None without VACUUM.
+        notes: what a user should know of it, in sentences.
+        problem: why not all of it could be done; None if all was.
+    """
+
+    role: str
+    path: str
+    compacted: int | None = 0
+    added: int = 0
+    removed: int = 0
+    bytes: int = 0
+    kept: int = 0
+    retained_hours: int | None = None
+    notes: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upkeep:
+    """The upkeep of the tables of a checkpoint.
+
+    Attributes:
+        checkpoint: its full name.
+        job: the name of its job.
+        dry_run: whether nothing was changed.
+        savepoints: how many savepoints were found that have a version of one of the tables.
+        tables: what was done with each table.
+    """
+
+    checkpoint: str
+    job: str
+    dry_run: bool
+    savepoints: int
+    tables: tuple[TableUpkeep, ...]
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether everything was done for every table."""
+        return all(one.problem is None for one in self.tables)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +118,10 @@ class _Wanted:
     dry_run: bool
     now: datetime
     spark: SparkSession | None
-    needed: NeededVersions = field(default_factory=NeededVersions)
+
+    def stopped(self, *, needed: bool) -> AbstractContextManager[Any]:
+        """Let no job start on the checkpoint while a block lasts, if that is needed."""
+        return holding(self.checkpoint, self.record.name, "the upkeep of job") if needed else nullcontext()
 
 
 def maintain(  # noqa: PLR0913 -- all but one have a default that fits
@@ -102,14 +164,10 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
         StateError: the checkpoint is damaged.
     """
     folder, length = current_folder(checkpoint_at(checkpoint, s3)), timedelta(microseconds=to_us(retain, "retain"))
-    record = require_upkeep_allowed(folder)
-    chosen = wanted_tables(folder, tables)
-    is_short = vacuum and length < WEEK
-    _require_confirmed(length, is_confirmed=allow_short_retention or not is_short)
     wanted = _Wanted(
         checkpoint=folder,
-        record=record,
-        is_held=is_short and not dry_run,
+        record=require_current_record(folder),
+        is_held=vacuum and length < WEEK and not dry_run,
         optimize=optimize,
         vacuum=vacuum,
         retain=length,
@@ -117,45 +175,114 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
         now=now or now_utc(),
         spark=spark,
     )
-    with _stopped(folder, record, is_held=wanted.is_held):
-        if vacuum:
-            found = needed_versions(folder, chosen, savepoints, recorded=recorded, now=wanted.now)
-            wanted = replace(wanted, needed=found)
-        done = tuple(_maintain_table(role, path, wanted) for role, path in chosen.items())
-    number = wanted.needed.savepoints
-    return Upkeep(checkpoint=folder.root, job=record.name, dry_run=dry_run, savepoints=number, tables=done)
-
-
-def _require_confirmed(retain: timedelta, *, is_confirmed: bool) -> None:
-    if not is_confirmed:
+    chosen = _wanted_tables(folder, tables)  # 1
+    if vacuum and length < WEEK and not allow_short_retention:
         raise SavepointRefused(
-            f"a retention of {retain} is shorter than seven days, within which readers and writers may use files of "
+            f"a retention of {length} is shorter than seven days, within which readers and writers may use files of "
             "earlier versions; drain the job, and confirm it: --allow-short-retention"
         )
+    needed, number = dict[str, _Needed](), 0
+    with wanted.stopped(needed=wanted.is_held):
+        if vacuum:
+            needed, number = _needed_versions(wanted, chosen, savepoints, recorded=recorded)  # 2
+        done = [_maintain_table(role, path, needed.get(place_of(path), {}), wanted) for role, path in chosen.items()]
+    name = wanted.record.name
+    return Upkeep(checkpoint=folder.root, job=name, dry_run=dry_run, savepoints=number, tables=tuple(done))
 
 
-@contextmanager
-def _stopped(folder: Files, record: JobRecord, *, is_held: bool) -> Iterator[None]:
-    """Let no job start on the checkpoint while the block lasts, if that is needed."""
-    if not is_held:
-        yield
-        return
-    with holding(folder, record.name, "the upkeep of job"):
-        yield
+def _wanted_tables(checkpoint: Files, wanted: Collection[str]) -> dict[str, str]:
+    """Return role -> path of the tables with these roles or paths; of all tables of the checkpoint, if none is given.
+
+    Raises:
+        SavepointRefused: the checkpoint names no tables, or not this one.
+        StateError: the file that names them is damaged.
+    """
+    own = read_tables(checkpoint)
+    if not own:
+        raise SavepointRefused(f"the checkpoint {checkpoint.root} names no Delta tables; start the job once")
+    if not wanted:
+        return own
+    by_name = {role: role for role in own} | {place_of(path): role for role, path in own.items()}
+    roles = {one: by_name.get(one) or by_name.get(place_of(one)) for one in wanted}
+    for one, role in roles.items():
+        if role is None:
+            raise SavepointRefused(
+                f"{one} is no table of the checkpoint {checkpoint.root}, and no other is touched; its tables are "
+                f"{', '.join(f'{role} ({path})' for role, path in own.items())}"
+            )
+    return {role: path for role, path in own.items() if role in roles.values()}
 
 
-def _maintain_table(role: str, path: str, wanted: _Wanted) -> TableUpkeep:
+def _needed_versions(
+    wanted: _Wanted, tables: Mapping[str, str], locations: Collection[LocationOrArchive], *, recorded: bool
+) -> tuple[dict[str, _Needed], int]:
+    """Return place of a table -> its needed versions, and how many savepoints need one of them.
+
+    Raises:
+        NoSuchSavepoint: a location holds no savepoints; it may be misspelled.
+        SavepointRefused: the recorded location holds no savepoints, a savepoint cannot be read, or one is being made.
+        SavepointError: a table is gone.
+    """
+    checkpoint, places = wanted.checkpoint, {place_of(path) for path in tables.values()}
+    found: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
+    used = 0
+    for manifest in _manifests(wanted, locations, recorded=recorded):
+        named = {place_of(one.path): one.version for one in manifest.tables.values()}
+        used += bool(places & set(named))
+        for place in places & set(named):
+            found[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
+    readable = {role: path for role, path in tables.items() if files_at(path, checkpoint.s3) is not None}
+    if readable and batch_numbers(checkpoint, COMMITS_FOLDER):
+        for one in table_versions(replace(read_checkpoint(checkpoint), tables=readable), None).values():
+            found[place_of(one.path)].setdefault(one.version, []).append("a savepoint that is made now")
+    return dict(found), used
+
+
+def _manifests(wanted: _Wanted, locations: Collection[LocationOrArchive], *, recorded: bool) -> list[Manifest]:
+    """Return all savepoints of the locations, and of the one where the newest of the checkpoint was made."""
+    checkpoint = wanted.checkpoint
+    archives = [open_archive(one, checkpoint.s3) for one in locations]
+    manifests = []
+    for archive in archives:
+        if not (in_location := readable_savepoints(archive)):
+            raise no_savepoints(archive.location)
+        manifests += in_location
+    last = read_last_savepoint(checkpoint) if recorded else None
+    if last is not None and last.location not in {archive.location for archive in archives}:
+        archives.append(open_archive(last.location, checkpoint.s3))
+        if not (in_location := readable_savepoints(archives[-1])):
+            raise SavepointRefused(
+                f"savepoint {last.name} of {checkpoint.root} was made in {last.location}, which holds no savepoints "
+                "now: the versions of tables that they need are not known. Mount or bring back that location; if they "
+                "are gone for good, say so: --no-recorded"
+            )
+        manifests += in_location
+    for archive in archives:
+        for file, since in active_markers(archive, "savepoint", wanted.now).items():
+            raise SavepointRefused(
+                f"a savepoint is being made in {archive.location} since {since:%Y-%m-%dT%H:%M:%SZ}; try again when it "
+                f"is complete (if it was killed, remove {file} there)"
+            )
+    return manifests
+
+
+def _maintain_table(role: str, path: str, needed: _Needed, wanted: _Wanted) -> TableUpkeep:
     report, files = TableUpkeep(role=role, path=path), files_at(path, wanted.checkpoint.s3)
-    try:
-        if files is None:
-            raise UnsupportedTable("it is neither on a local disk nor on S3")
-        table = DeltaFiles(files, delta_options(files))
-    except UnsupportedTable as reason:
-        report = _optimize(None, files, report, wanted) if wanted.optimize else report
-        return _leave_vacuum_to_spark(files, report, str(reason), wanted) if wanted.vacuum else report
-    require_owned(path, table.owner, wanted.checkpoint, wanted.record)
-    report = _optimize(table, files, report, wanted) if wanted.optimize else report
-    return _vacuum(table, files, report, wanted) if wanted.vacuum else report
+    table, reason = None, "it is neither on a local disk nor on S3"
+    if files is not None:
+        try:
+            table = DeltaFiles(files, delta_options(files))
+        except UnsupportedTable as unsupported:
+            reason = str(unsupported)
+    if table is not None:
+        require_owned(path, table.owner, wanted.checkpoint, wanted.record)
+    if wanted.optimize:
+        report = _optimize(table, files, report, wanted)
+    if not wanted.vacuum:
+        return report
+    if table is None:
+        return _leave_vacuum_to_spark(files, report, reason, needed, wanted)
+    return _vacuum(table, files, report, needed, wanted)
 
 
 def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep, wanted: _Wanted) -> TableUpkeep:
@@ -164,11 +291,10 @@ def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep
     if small == 0 or wanted.dry_run:
         return replace(report, compacted=small)
     from panekeeper.recovery.storage.delta_tables import session_for
-    from panekeeper.recovery.upkeep.compaction import compact
 
     is_exclusive = files is not None and is_s3(files.root) and not wanted.is_held
     try:
-        with _stopped(wanted.checkpoint, wanted.record, is_held=is_exclusive):
+        with wanted.stopped(needed=is_exclusive):
             spark = session_for([files.root if files else report.path], wanted.spark, wanted.checkpoint.s3)
             compacted, added = compact(spark, report.path)
     except SavepointRefused as running:
@@ -180,18 +306,19 @@ def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep
     return replace(report, compacted=compacted, added=added)
 
 
-def _vacuum(table: DeltaFiles, files: Files | None, report: TableUpkeep, wanted: _Wanted) -> TableUpkeep:
+def _vacuum(
+    table: DeltaFiles, files: Files | None, report: TableUpkeep, needed: _Needed, wanted: _Wanted
+) -> TableUpkeep:
     """Step 4. The property of a table is its owner's word: it is never undercut."""
     property_ = table.properties.get(RETENTION)
     own = timedelta() if property_ is None else parse_interval(property_)
     if own is None:
         reason = f"its property {RETENTION} is {property_!r}"
-        return _leave_vacuum_to_spark(files, report, reason, wanted)
+        return _leave_vacuum_to_spark(files, report, reason, needed, wanted)
     notes = []
     if own > wanted.retain:
         notes.append(f"files of earlier versions are kept for {property_} ({RETENTION}), not {wanted.retain}")
-    hours = math.ceil(max(own, wanted.retain) / _HOUR)
-    needed = wanted.needed.of(report.path)
+    hours = math.ceil(max(own, wanted.retain) / timedelta(hours=1))
     unused = table.unused(hours, needed)
     notes += [f"version {one} is gone, and with it {', '.join(needed[one])}" for one in unused.lost]
     if not wanted.dry_run and unused.sizes:
@@ -206,8 +333,9 @@ def _vacuum(table: DeltaFiles, files: Files | None, report: TableUpkeep, wanted:
     )
 
 
-def _leave_vacuum_to_spark(files: Files | None, report: TableUpkeep, reason: str, wanted: _Wanted) -> TableUpkeep:
-    needed = wanted.needed.of(report.path)
+def _leave_vacuum_to_spark(
+    files: Files | None, report: TableUpkeep, reason: str, needed: _Needed, wanted: _Wanted
+) -> TableUpkeep:
     statement = vacuum_statement(report.path, files, needed, retain=wanted.retain, now=wanted.now)
     who = ", ".join(sorted({name for names in needed.values() for name in names}))
     how = f"In Spark: {statement}" if statement else f"Spark's VACUUM would remove files that {who} may need"

@@ -21,7 +21,7 @@ from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import spark_table
 from panekeeper.framework.engine.sink.library_table import LibraryTable
-from panekeeper.recovery.upkeep.compaction import compact
+from panekeeper.recovery.upkeep.table_files import compact
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
 

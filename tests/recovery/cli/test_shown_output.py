@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from panekeeper.recovery.cli.output import jobs_lines, maintain_lines
 from panekeeper.recovery.jobs.status import JobStatus, Limits, NewestSavepoint, with_health
-from panekeeper.recovery.upkeep.report import TableUpkeep, Upkeep
+from panekeeper.recovery.upkeep.maintain import TableUpkeep, Upkeep
 from tests.project.sources import ROOT, blocks_of
 
 

@@ -18,8 +18,7 @@ from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import prune
-from panekeeper.recovery.upkeep.maintain import maintain
-from panekeeper.recovery.upkeep.report import TableUpkeep
+from panekeeper.recovery.upkeep.maintain import TableUpkeep, maintain
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.job_record import OWNER
 from tests.recovery.upkeep.conftest import JobWithTable

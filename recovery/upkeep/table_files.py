@@ -1,4 +1,7 @@
-"""The files of one Delta table, by the library `deltalake`, without Spark: small ones, and those that are not needed.
+"""The files of one Delta table: small ones are compacted, and those that nothing needs are removed.
+
+Spark compacts, not the library `deltalake`: of two of its compactions at the same time both are committed, and every
+row is there twice (`docs/decisions/0014-small-commits.md`). Spark's Delta refuses the second one.
 
 The library lists the files that no version within a retention has. It does not remove them: its own removal writes two
 commits, of which one may clean up the log by rules that are not the table's. They are removed here, without a commit,
@@ -6,26 +9,71 @@ but for the files that are needed.
 
 A retention alone does not protect the files of a savepoint: Delta drops the record of a removed file from its log
 after a while, and from then on the age of the file counts, however long ago it was written.
+
+A table whose files the library cannot read is left to Spark's VACUUM, which knows no savepoints: the statement is
+printed, not run. Files of a needed version are safe from it only while Delta still has the record that each of them was
+removed: for `delta.deletedFileRetentionDuration` after that, so at least until so long after the commit of the needed
+version. Where that has passed, no VACUUM is suggested.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from deltalake import DeltaTable
 
+from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
+from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.framework.engine.sink.library_rules import files_of, open_table
-from panekeeper.framework.engine.sink.spark_table import LARGE_OUTPUT
-from panekeeper.recovery.storage.delta_tables import has_version, owner_of
+from panekeeper.framework.engine.sink.spark_table import LARGE_OUTPUT, repeat_while_others_commit
+from panekeeper.recovery.storage.delta_tables import (
+    WEEK,
+    committed_at,
+    has_version,
+    owner_of,
+    parse_interval,
+    table_properties,
+)
 from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.state.checkpoint.job_record import OWNER
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RETENTION = "delta.deletedFileRetentionDuration"
 
 _TARGET_BYTES = 100 * 1024 * 1024
 _OF_TABLE = re.compile(rf"({LARGE_OUTPUT}/)?[^/]+\.parquet")
 """A file of the table: it is not partitioned, so what is in other folders is somebody else's."""
+_MARGIN = timedelta(days=1)
+"""For clocks that differ, and for the time until a statement is run."""
+
+
+def compact(spark: SparkSession, path: str) -> tuple[int, int]:
+    """Replace small files by larger ones with the same rows, in one commit beside those of a running job.
+
+    Returns:
+        How many files were replaced, and by how many.
+
+    Raises:
+        SinkError: other writers came first at each attempt; nothing was changed.
+    """
+    done: list[tuple[int, int]] = []
+
+    def commit() -> None:
+        result = spark.sql(f"OPTIMIZE delta.{quoted(path)}").select("metrics.numFilesRemoved", "metrics.numFilesAdded")
+        done.extend((int(removed), int(added)) for removed, added in result.collect())
+
+    with session_settings(spark, READ_SETTINGS | WRITE_SETTINGS):
+        repeat_while_others_commit(path, commit)
+    return done[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,3 +160,29 @@ class DeltaFiles:
 
     def _open(self, version: int | None = None) -> DeltaTable:
         return open_table(self._files.root, self._options, version)
+
+
+def vacuum_statement(
+    path: str, files: Files | None, needed: Iterable[int], *, retain: timedelta, now: datetime
+) -> str | None:
+    """Return the statement for Spark; None if it would remove a file of a needed version.
+
+    Args:
+        path: the table's path or URL.
+        files: its folder; None if only Spark reaches it.
+        needed: versions that must remain readable.
+        retain: for how long files of earlier versions are kept.
+        now: the current time.
+    """
+    kept = WEEK
+    if files is not None:
+        properties = table_properties(files)
+        record_kept = None if properties is None else parse_interval(properties.get(RETENTION, "interval 1 week"))
+        newest = newest_version(files)  # of which no file was removed yet
+        for committed in (committed_at(files, one) for one in needed if one != newest):
+            if record_kept is None or committed is None or now - committed + _MARGIN > record_kept:
+                return None
+        kept = record_kept or WEEK
+    elif any(True for _ in needed):
+        return None
+    return f"VACUUM delta.`{path}` RETAIN {math.ceil(max(retain, kept, WEEK) / timedelta(hours=1))} HOURS"
