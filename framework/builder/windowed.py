@@ -29,7 +29,7 @@ from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
 from panekeeper.framework.core.job_spec import JobSpec, PortSpec
 from panekeeper.framework.declarations.aggregates import Aggregate
-from panekeeper.framework.declarations.arrow_types import has_void_inside
+from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.durations import Duration, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
@@ -43,6 +43,7 @@ from panekeeper.state.handler import StateHandler
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
@@ -221,7 +222,7 @@ class StreamWithWindow:
         self,
         operator: Operator,
         *,
-        output: pa.Schema | str,
+        output: pa.Schema | StructType | Mapping[str, Any] | str,
         listeners: Sequence[Listener] = (),
         handlers: Sequence[StateHandler] = (),
     ) -> Computation:
@@ -229,7 +230,8 @@ class StreamWithWindow:
 
         Args:
             operator: an instance; it is sent to the workers, and its events have all columns of the stream.
-            output: the emitted columns, as an Arrow schema or as SQL: `"spread double, n bigint"`.
+            output: the emitted columns, as SQL, `"spread double, n bigint"`, as a schema of Arrow or Spark, or as names
+                with types, `{"spread": float, "n": "int64"}`.
             listeners: receive each event before the operator does, in this order.
             handlers: take part in every checkpoint, in this order; an operator that is a `StateHandler` itself comes
                 before them, and the window before all.
@@ -311,7 +313,7 @@ class Ports:
         self,
         operator: Operator,
         *,
-        output: pa.Schema | str,
+        output: pa.Schema | StructType | Mapping[str, Any] | str,
         listeners: Sequence[Listener] = (),
         handlers: Sequence[StateHandler] = (),
     ) -> Computation:
@@ -356,7 +358,7 @@ def _port_spec(one: _Input, read: set[str]) -> PortSpec:
 def _with_operator(
     inputs: Sequence[_Input],
     operator: Operator,
-    output: pa.Schema | str,
+    output: pa.Schema | StructType | Mapping[str, Any] | str,
     listeners: Sequence[Listener],
     handlers: Sequence[StateHandler],
 ) -> Computation:
@@ -417,14 +419,27 @@ def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
     return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
 
 
-def _output_schema(output: pa.Schema | str) -> pa.Schema:
+def _output_schema(output: Any) -> pa.Schema:
     """Return what an operator emits; a row may lack any column, as that of a window mark does."""
+    try:
+        return that_may_be_null(_declared_columns(output))
+    except Exception as error:
+        raise DeclarationError(
+            f'output is {output!r}; write columns as SQL does, "spread double, n bigint", or give a schema of Arrow or '
+            "Spark"
+        ) from error
+
+
+def _declared_columns(output: Any) -> pa.Schema:
     if isinstance(output, pa.Schema):
-        return that_may_be_null(output)
+        return output
+    if isinstance(output, Mapping):
+        return pa.schema([(name, arrow_type(kind, "output", repr(name))) for name, kind in output.items()])
     from pyspark.sql.types import StructType
 
+    if not isinstance(output, str):
+        return arrow_schema(StructType([*output]))
     try:
-        declared = arrow_schema(StructType([*StructType.fromDDL(output)]))  # type: ignore[misc]
-    except Exception as error:
-        raise DeclarationError(f'output is {output!r}; write columns as SQL does: "spread double, n bigint"') from error
-    return that_may_be_null(declared)
+        return arrow_schema(StructType([*StructType.fromDDL(output)]))  # type: ignore[misc]
+    except Exception:  # noqa: BLE001 -- Spark has a class of its own for each fault of a text
+        return named_columns(output)  # by the names of Arrow's types

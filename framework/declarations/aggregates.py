@@ -203,14 +203,15 @@ def approx_distinct(column: str) -> Aggregate:
     return Aggregate(kind="approx_distinct", columns=(column,))
 
 
-def user(aggregate: UserAggregate, column: str, output: str | type | pa.DataType = "double") -> Aggregate:
+def user(aggregate: UserAggregate, column: str, output: Any = "double") -> Aggregate:
     """Your own aggregate over a column; see `UserAggregate` for what to write.
 
     Args:
         aggregate: an instance; it is sent to the workers. Plain attributes of it (numbers, texts, lists of them)
             count as part of the declaration, so changing one needs a new checkpoint.
         column: the values that `add` gets, as Python objects.
-        output: type of what `result` returns: an Arrow type, its name, or a Python type.
+        output: type of what `result` returns: a type of Arrow or Spark, the name of one, such as `"double"`,
+            `"bigint"` or `"array<string>"`, or a Python type.
 
     >>> class Product(UserAggregate):
     ...     def zero(self): return 1.0

@@ -1,7 +1,8 @@
-"""Arrow types as a user writes them: an Arrow type, the name of one, or a Python type; and which values they take."""
+"""Types as a user writes them, of Arrow, Spark or Python, or by name; which values they take, and give back."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, time, timedelta
 from decimal import Decimal
@@ -19,27 +20,132 @@ _PYTHON_TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
     bytes: pa.binary(),
 }
+_SPARK_NAMES = {
+    "tinyint": pa.int8(),
+    "byte": pa.int8(),
+    "smallint": pa.int16(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "integer": pa.int32(),
+    "bigint": pa.int64(),
+    "long": pa.int64(),
+    "real": pa.float32(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ltz": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+_NESTED = re.compile(r"(array|list|map|struct)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
+_DECIMAL = re.compile(r"(?:decimal|decimal128|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
+_TEXT = re.compile(r"(?:varchar|char)\s*\(\s*\d+\s*\)", re.IGNORECASE)
+_TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([^\]]+)\]")
+_FIELD = re.compile(r"\s*(`[^`]+`|\w+)\s*[:\s]\s*(.+)", re.DOTALL)
+_EXAMPLES = 'give a type of Arrow or Spark, the name of one, such as "double" or "array<string>", or a Python type'
 
 
 def arrow_type(declared: Any, aggregate_text: str, what: str) -> pa.DataType:
-    """Return the Arrow type that a user declared as an Arrow type, its name, or a Python type."""
+    """Return the Arrow type that a user declared as a type of Arrow, Spark or Python, or as the name of one."""
+    try:
+        return _arrow_type(declared)
+    except (ValueError, TypeError) as error:
+        raise DeclarationError(f"{aggregate_text}: {what} is {declared!r}; {_EXAMPLES}") from error
+
+
+def _arrow_type(declared: Any) -> pa.DataType:
     if isinstance(declared, pa.DataType):
         return declared
     if isinstance(declared, str):
-        try:
-            return pa.type_for_alias(declared)
-        except ValueError as error:
-            raise DeclarationError(
-                f"{aggregate_text}: {what} is {declared!r}, which is not the name of an Arrow type"
-            ) from error
+        return named_type(declared)
+    if get_origin(declared) in (list, dict):
+        inner = [_arrow_type(one) for one in get_args(declared)]
+        return pa.list_(*inner) if get_origin(declared) is list else pa.map_(*inner)
+    if hasattr(declared, "simpleString"):  # of Spark, which is not imported here; by its class as well
+        return named_type((declared() if isinstance(declared, type) else declared).simpleString())
     if declared in _PYTHON_TYPES:
         return _PYTHON_TYPES[declared]
-    if get_origin(declared) is list:
-        return pa.list_(arrow_type(get_args(declared)[0], aggregate_text, what))
-    raise DeclarationError(
-        f"{aggregate_text}: {what} is {declared!r}; it must be a pyarrow type, "
-        "or bool, int, float, str, bytes, or list[...] of these"
-    )
+    raise TypeError(f"{declared!r} is no type")
+
+
+def named_type(name: str) -> pa.DataType:
+    """Return the type of a name, as Spark or as Arrow writes it.
+
+    Raises:
+        ValueError: neither has a type of this name.
+
+    >>> str(named_type("array<struct<a: bigint, b decimal(10, 2)>>"))
+    'list<item: struct<a: int64, b: decimal128(10, 2)>>'
+    """
+    name = name.strip()
+    if nested := _NESTED.fullmatch(name):
+        outer, inner = nested[1].lower(), _split_at_commas(nested[2])
+        if outer == "struct":
+            return pa.struct(_named_fields(inner))
+        if len(inner) != (2 if outer == "map" else 1):
+            raise ValueError(f"{name!r} has {len(inner)} types within")
+        within = [named_type(one.strip().removeprefix("item:").removeprefix("element:")) for one in inner]
+        return pa.map_(*within) if outer == "map" else pa.list_(*within)
+    if decimal := _DECIMAL.fullmatch(name):
+        return pa.decimal128(int(decimal[1] or 10), int(decimal[2] or 0))
+    if _TEXT.fullmatch(name):
+        return pa.string()
+    if zoned := _TIMESTAMP.fullmatch(name):
+        return pa.timestamp(zoned[1], tz=zoned[2])
+    return _SPARK_NAMES.get(name.lower()) or pa.type_for_alias(name.lower())
+
+
+def named_columns(text: str) -> pa.Schema:
+    """Return columns that are written as names and types, `"spread double, n int64"`.
+
+    Raises:
+        ValueError: a column without a type, or with one that is not known.
+    """
+    return pa.schema(_named_fields(_split_at_commas(text)))
+
+
+def _named_fields(texts: Iterable[str]) -> list[pa.Field]:
+    found = []
+    for text in texts:
+        if (named := _FIELD.fullmatch(text)) is None:
+            raise ValueError(f"{text.strip()!r} is no name with a type")
+        found.append(pa.field(named[1].strip("`"), named_type(named[2])))
+    return found
+
+
+def _split_at_commas(text: str) -> list[str]:
+    """Return the parts between the commas that are in no brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "<([") - (letter in ">)]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def python_values(array: pa.Array) -> list[Any]:
+    """Return values as Python has them: a map is a dict, not a list of pairs."""
+    values: list[Any] = array.to_pylist()
+    return [_with_dicts(value, array.type) for value in values] if _has_map(array.type) else values
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    return pa.types.is_map(kind) or any(_has_map(kind.field(place).type) for place in range(kind.num_fields))
+
+
+def _with_dicts(value: Any, kind: pa.DataType) -> Any:
+    if value is None or not _has_map(kind):
+        return value
+    if pa.types.is_struct(kind):
+        return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
+    if not pa.types.is_map(kind):
+        return [_with_dicts(one, kind.value_type) for one in value]
+    pairs = [(key, _with_dicts(item, kind.item_type)) for key, item in value]
+    return pairs if pa.types.is_nested(kind.key_type) else dict(pairs)  # a struct can be no key of a dict
 
 
 def state_type(declared: Any, aggregate_text: str) -> pa.DataType:

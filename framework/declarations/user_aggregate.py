@@ -32,7 +32,8 @@ class UserAggregate:
     """
 
     state: ClassVar[Any] = None
-    """Type of the stored state: an Arrow type, or `bool`, `int`, `float`, `str`, `bytes`, or a `list[...]` of these."""
+    """Type of the stored state: a type of Arrow or Spark, the name of one, such as `"array<double>"`, or `bool`, `int`,
+    `float`, `str`, `bytes`, `list[...]` or `dict[..., ...]` of these. A map is a dict."""
 
     def zero(self) -> Any:
         """Return the state before any value; a fresh object each time if it is mutable."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import Ints, Values, combine
 from panekeeper.framework.core.aggregates.protocol import Accumulator, ContentAggregate, State, fold_changed_cells
 from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges
-from panekeeper.framework.declarations.arrow_types import require_nothing_cut_off
+from panekeeper.framework.declarations.arrow_types import python_values, require_nothing_cut_off
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.user_aggregate import UserAggregate
 from panekeeper.state.user_values import snapshot
@@ -33,7 +33,7 @@ class UserContentAggregate(ContentAggregate):
     user: UserAggregate
 
     def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
-        values = combine(rows.column(self.inputs[0])).to_pylist()
+        values = python_values(combine(rows.column(self.inputs[0])))
         results = []
         for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             state = self.user.zero()
@@ -47,7 +47,7 @@ class UserContentAggregate(ContentAggregate):
         if type(self.user).remove is UserAggregate.remove:
             return super().from_ranges(rows, lo, hi)
         column = combine(rows.column(self.inputs[0]))
-        values, own = column.to_pylist(), _owned(column.type)  # a state may be a value: it is not to change with it
+        values, own = python_values(column), _owned(column.type)  # a state may be a value: it is not to change with it
         results: list[Any] = [None] * len(lo)
         state, low, high = self.user.zero(), 0, 0
         for at in np.lexsort((hi, lo)).tolist():
@@ -89,9 +89,9 @@ class UserPartialAggregate(Accumulator):
         return fold_changed_cells(self._fold, self.with_empty_columns(state), cells, n_cells, rows, seq)
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
-        states = state[0].to_pylist()
+        states = python_values(state[0])
         states.extend(self._stored(self.user.zero()) for _ in range(n_cells - len(states)))
-        for cell, value in zip(cells.tolist(), combine(rows.column(self.inputs[0])).to_pylist(), strict=True):
+        for cell, value in zip(cells.tolist(), python_values(combine(rows.column(self.inputs[0]))), strict=True):
             if value is not None:
                 states[cell] = self._stored(self.user.add(states[cell], value))
         return [_column(self.user, "the state", states, self.kind)]
@@ -99,10 +99,10 @@ class UserPartialAggregate(Accumulator):
     def _stored(self, value: Any) -> Any:
         if value is None or self.is_as_stored(value):
             return value
-        return _column(self.user, "the state", [value], self.kind)[0].as_py()
+        return python_values(_column(self.user, "the state", [value], self.kind))[0]
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
-        level = _objects(self.with_empty_columns(state)[0].to_pylist())
+        level = _objects(python_values(self.with_empty_columns(state)[0]))
         (merged,) = merge_ranges((level,), lo, hi, empty=(_MISSING,), merge=self._merged, within=True)
         states = [self.user.zero() if one is _MISSING else one for one in merged]
         return [_column(self.user, "the state", states, self.kind)]
@@ -116,7 +116,7 @@ class UserPartialAggregate(Accumulator):
         return self.user.merge(self.own(earlier), self.own(later))
 
     def finish(self, state: State) -> pa.Array:
-        results = [self.user.result(one) for one in self.with_empty_columns(state)[0].to_pylist()]
+        results = [self.user.result(one) for one in python_values(self.with_empty_columns(state)[0])]
         return _column(self.user, "result()", results, self.output)
 
 
