@@ -126,6 +126,7 @@ class Job:
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
         self._end = RunEnd(min(self._lease.last_control_file, self._resume_file - 1))
         self._failure: BaseException | None = None
+        self._is_ended_by_spark = False
         self._tick_scheduler = TickScheduler(files, on_outage=self._note_outage)
         if pipeline.uses_wall_clock and "availableNow" not in trigger:
             self._tick_scheduler.start()
@@ -379,7 +380,13 @@ class Job:
             with self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited
-            self._failure = error
+            self._is_ended_by_spark = not self._query.isActive and not self._end.stopping.is_set()
+            if self._was_ended_by_spark():
+                _log.warning(
+                    "%s ended in batch %s by Spark's own stop(); its next start goes on with it", self._name, number
+                )
+            else:
+                self._failure = error
             raise BatchFailed(f"batch {number} of job {self._name} failed") from None
 
     def _commit(self, packed: DataFrame, number: int) -> None:
@@ -463,16 +470,28 @@ class Job:
 
     def _has_ended(self, seconds: float) -> bool:
         unattended_jobs.remove(self)
+        self._end_with_session()
         try:
             ended = streaming.has_ended(self._query, seconds)
         except StreamingQueryException as error:
-            raise self._to_panekeeper_error(error) from error
+            if not self._was_ended_by_spark():
+                raise self._to_panekeeper_error(error) from error
+            ended = True
         if ended:
             self._lease.release_if_ended()
             self._tick_scheduler.close()
             if self._failure is not None:
                 raise self._failure
         return ended
+
+    def _end_with_session(self) -> None:
+        """End the query if the program has stopped its session: an idle one does not notice that."""
+        if streaming.has_stopped(self._spark) and streaming.is_running(self._query):
+            streaming.end_without_spark(self._query, self._spark)
+
+    def _was_ended_by_spark(self) -> bool:
+        """Return whether the program has ended the query, or its session, by Spark's own stop(): no failure."""
+        return self._is_ended_by_spark or streaming.has_stopped(self._spark)
 
     def _end_after_loss(self, loss: PanekeeperError) -> None:
         """End the job, idle or not. Called by its lease; a job that is being started finds the loss in a batch."""
@@ -483,7 +502,10 @@ class Job:
 
     def _end_state(self) -> str | None:
         """Return how the job has ended, None while it runs, is started or gets a command. Called by its lease."""
-        if not self._query_started.is_set() or self._end.command_lock.locked() or streaming.is_running(self._query):
+        if not self._query_started.is_set() or self._end.command_lock.locked():
+            return None
+        self._end_with_session()
+        if streaming.is_running(self._query):
             return None
         self._inputs.close()
         return self._state().value
@@ -493,4 +515,5 @@ class Job:
         return translate(self._failure or error, self._name)
 
     def _state(self) -> JobState:
-        return JobState.FLUSHED if self.finished else streaming.state_of(self._query, self._failure)
+        state = JobState.FLUSHED if self.finished else streaming.state_of(self._query, self._failure)
+        return JobState.ENDED if state is JobState.FAILED and self._was_ended_by_spark() else state

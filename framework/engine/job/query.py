@@ -56,6 +56,18 @@ def wait_for_first_batch(query: StreamingQuery, started: threading.Event) -> Non
         pass
 
 
+def has_stopped(spark: SparkSession) -> bool:
+    """Return whether the program has stopped its session by `spark.stop()`: its queries' threads may still live."""
+    java: Any = spark.sparkContext._jsc  # noqa: SLF001 -- whether a context has stopped is not in its public interface
+    return java is None or bool(java.sc().isStopped())
+
+
+def end_without_spark(query: StreamingQuery, spark: SparkSession) -> None:
+    """End a query whose session has stopped. Its own `stop()` would ask the session to cancel its Spark jobs."""
+    _set_state(query, spark, "TERMINATED")
+    _thread(query).interrupt()
+
+
 def is_running(query: StreamingQuery) -> bool:
     """Whether the query's thread lives.
 
