@@ -109,46 +109,46 @@ class Finding:
     problem: str
 
 
+def _error(where: str, problem: str) -> Finding:
+    return Finding(level="error", where=where, problem=problem)
+
+
+def _warning(where: str, problem: str) -> Finding:
+    return Finding(level="warning", where=where, problem=problem)
+
+
 def check_settings(settings: Mapping[str, str | None]) -> Iterator[Finding]:
     """Yield what is wrong with the settings of a session."""
     for name, wanted in DELTA_SETTINGS.items():
         if wanted not in (settings.get(name) or ""):
-            yield Finding(level="error", where="session", problem=f"it has no Delta: set {name}={wanted}")
+            yield _error("session", f"it has no Delta: set {name}={wanted}")
     for name, wanted in STATE_SETTINGS.items():
         if settings.get(name) != wanted:
-            problem = f"{name} is {settings.get(name)}; jobs set it to {wanted} for their queries"
-            yield Finding(level="warning", where="session", problem=problem)
+            yield _warning("session", f"{name} is {settings.get(name)}; jobs set it to {wanted} for their queries")
 
 
 def check_machines(driver: Machine, executors: Sequence[Machine]) -> Iterator[Finding]:
     """Yield what is wrong with the executors beside the driver."""
     for one in executors:
         if one.python != driver.python:
-            yield Finding(
-                level="error",
-                where=one.host,
-                problem=f"Python {one.python} runs there and {driver.python} in the driver: set spark.pyspark.python, "
-                "or send the driver's environment along (docs/clusters.md)",
+            yield _error(
+                one.host,
+                f"Python {one.python} runs there and {driver.python} in the driver: set spark.pyspark.python, or send "
+                "the driver's environment along (docs/clusters.md)",
             )
         for name in PACKAGES:
-            yield from _check_package(one, name, driver.packages.get(name), one.packages.get(name))
+            found, wanted = one.packages.get(name), driver.packages.get(name)
+            if found is None:
+                problem = f"the Python package {name} is missing: install it there, or send it along (docs/clusters.md)"
+                yield _error(one.host, problem)
+            elif wanted is not None and "?" not in (wanted, found) and found != wanted:
+                problem = f"{name} {found} is there and {wanted} in the driver: install the same version"
+                same_series = name != "panekeeper" and found.split(".")[0] == wanted.split(".")[0]
+                yield (_warning if same_series else _error)(one.host, problem)
         if abs(one.clock_s) > _MAX_CLOCK_S:
             direction = "ahead of" if one.clock_s > 0 else "behind"
             problem = f"its clock is {abs(one.clock_s):g} s {direction} the driver's: synchronise the clocks"
-            yield Finding(level="warning", where=one.host, problem=problem)
-
-
-def _check_package(machine: Machine, name: str, wanted: str | None, found: str | None) -> Iterator[Finding]:
-    if found is None:
-        problem = f"the Python package {name} is missing: install it there, or send it along (docs/clusters.md)"
-        yield Finding(level="error", where=machine.host, problem=problem)
-    elif wanted is not None and "?" not in (wanted, found) and found != wanted:
-        same_series = name != "panekeeper" and found.split(".")[0] == wanted.split(".")[0]
-        yield Finding(
-            level="warning" if same_series else "error",
-            where=machine.host,
-            problem=f"{name} {found} is there and {wanted} in the driver: install the same version",
-        )
+            yield _warning(one.host, problem)
 
 
 _ROWS = 1000
@@ -178,14 +178,10 @@ def place_problem(spark: SparkSession, place: str) -> str | None:
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is the result
         return f"it cannot be written and read back: {first_line(error)}"
     finally:
-        _remove(spark, scratch)
+        jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+        path = jvm.org.apache.hadoop.fs.Path(scratch)
+        path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001 -- as above
     return None if found == _ROWS else f"executors wrote {_ROWS} rows to it, and {found} were read back"
-
-
-def _remove(spark: SparkSession, folder: str) -> None:
-    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-    path = jvm.org.apache.hadoop.fs.Path(folder)
-    path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001 -- as above
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,12 +224,12 @@ def examine(spark: SparkSession, places: Sequence[str] = ()) -> Examination:
     findings = list(check_settings(settings))
     if not class_is_loadable(jvm, DELTA_EXTENSION):
         problem = "its Java side has no Delta: give spark-submit the jars of Delta (docs/clusters.md)"
-        findings.append(Finding(level="error", where="session", problem=problem))
+        findings.append(_error("session", problem))
     here, there = driver(), executors(spark)
     findings += check_machines(here, there)
     for place in places:
         if (problem_there := place_problem(spark, place)) is not None:
-            findings.append(Finding(level="error", where=place, problem=problem_there))
+            findings.append(_error(place, problem_there))
     return Examination(
         spark=spark.version,
         java=jvm.java.lang.System.getProperty("java.version"),

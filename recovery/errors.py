@@ -1,20 +1,4 @@
-"""The errors of savepoints, of Kafka brokers and of job files; branches of the tree in `declarations/errors.py`.
-
-SavepointError (PanekeeperError)
-|-- SavepointRefused        not possible now: a job runs, a name is taken, a restore was interrupted, ...
-|-- NoSuchSavepoint         there is none of this name
-|-- DamagedSavepoint        a manifest or a file of the savepoint is missing, truncated or altered
-|-- ForeignManifest         the file of a manifest was not written by Panekeeper
-|-- NewerSavepoint          a newer Panekeeper wrote the savepoint
-|-- UntrustedSavepoint      the manifest is not signed with the key that is set
-|-- TableVersionLost        a Delta table no longer holds the version of the savepoint
-`-- ArchiveError            a location of savepoints, or a checkpoint or table on S3, cannot be used
-    |-- ArchiveNotFound     ... the bucket is not there
-    |-- ArchiveDenied       ... credentials or permissions are missing
-    `-- ArchiveUnreachable  ... the endpoint does not respond
-BrokerUnavailable (PanekeeperError)  a Kafka broker does not respond, or refuses the credentials
-JobFileError (PanekeeperError)  a Python file does not declare a job
-"""
+"""The errors of savepoints, of Kafka brokers and of job files; branches of the tree in `declarations/errors.py`."""
 
 from __future__ import annotations
 

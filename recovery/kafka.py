@@ -15,11 +15,11 @@ from typing import Any
 
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.recovery.errors import BrokerUnavailable, DamagedSavepoint, SavepointError
+from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.storage.blobs import download
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, files_at, open_archive
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, batch_numbers
 from panekeeper.state.spark_logs import offset_lines, parsed_lines
 
@@ -48,14 +48,14 @@ def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> 
         s3: how S3 is reached.
 
     Raises:
+        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
         SavepointError: no batch was committed there, or the job reads nothing from Kafka.
         CorruptState: Spark's offsets of the last committed batch are damaged.
     """
-    root = files_at(checkpoint, s3)
-    folder = None if root is None else current_epoch(root)
-    batches = batch_numbers(folder, COMMITS_FOLDER) if folder is not None else []
-    if folder is None or not batches:
-        raise SavepointError(f"{checkpoint} holds no checkpoint with a committed batch; give the folder of one")
+    folder = current_folder(checkpoint_at(checkpoint, s3))
+    batches = batch_numbers(folder, COMMITS_FOLDER)
+    if not batches:
+        raise SavepointError(f"no batch of {checkpoint} was committed yet, so the job continues nowhere; run it first")
     return _found(offset_lines(folder, batches[-1]), batches[-1], str(checkpoint))
 
 

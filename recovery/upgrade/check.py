@@ -26,6 +26,7 @@ from panekeeper.state.compatibility import (
     FLUSH,
     Change,
     Compatibility,
+    Difference,
     as_recorded,
     compare,
     compare_declarations,
@@ -119,19 +120,27 @@ def check_upgrade(
     """
     archive = open_archive(location, s3)
     manifest = show_trusted(archive, name)
-    return compare_savepoint(manifest, _read_declared_job(job, archive, manifest))
+    spark = job.pipeline.intake.df.sparkSession
+    declared_job = DeclaredJob(
+        name=job.pipeline.intake.name,
+        declaration=_declaration(job, manifest),
+        settings={name: spark.conf.get(name, None) for name in manifest.settings},
+        versions=installed_versions(),
+        tables=asdict(job.tables),
+        columns=_columns(job, manifest),
+        handlers=_handlers(job, archive, manifest),
+    )
+    return compare_savepoint(manifest, declared_job)
 
 
 def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeReport:
     """Compare a savepoint with the properties of a job as it is declared now."""
     declared = compare_declarations(in_force(manifest.declaration, manifest.batch), declared_job.declaration)
     items = (
-        _state_change(manifest),
-        *_unfinished_change(manifest, changed=any(one.differences for one in declared)),
+        *_state_changes(manifest, declared_job.handlers, changed=any(one.differences for one in declared)),
         name_change(manifest.job, declared_job.name),
         flush_change(flushed=any(file.path == FLUSHED_FILE for file in manifest.files)),
         *declared,
-        *_handler_changes(declared_job.handlers),
         *_table_changes(
             manifest.tables, declared_job, same=all(one.compatibility is Compatibility.COMPATIBLE for one in declared)
         ),
@@ -141,103 +150,68 @@ def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeR
     return UpgradeReport(savepoint=manifest.name, job=manifest.job, new_job=declared_job.name, items=items)
 
 
-def _state_change(manifest: Manifest) -> Change:
-    problem = version_problem(manifest.state_version)
-    if problem is None:
-        why = f"stored state has version {manifest.state_version}, which this version reads"
-        return Change(item="state", compatibility=Compatibility.COMPATIBLE, why=why)
+def _fits(item: str, why: str, *, advice: str = "", differences: tuple[Difference, ...] = ()) -> Change:
+    return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=why, advice=advice, differences=differences)
+
+
+def _cannot_be_read(item: str, problem: str) -> Change:
     why, _, advice = problem.partition("; ")
-    return Change(item="state", compatibility=Compatibility.IMPOSSIBLE, why=why, advice=advice)
+    return Change(item=item, compatibility=Compatibility.IMPOSSIBLE, why=why, advice=advice)
 
 
-def _unfinished_change(manifest: Manifest, *, changed: bool) -> Iterator[Change]:
+def _state_changes(manifest: Manifest, handlers: Mapping[str, str | None], *, changed: bool) -> Iterator[Change]:
+    problem, version = version_problem(manifest.state_version), manifest.state_version
+    if problem is None:
+        yield _fits("state", f"stored state has version {version}, which this version reads")
+    else:
+        yield _cannot_be_read("state", problem)
     if manifest.unfinished is not None and changed:
-        yield Change(
-            item=f"batch {manifest.unfinished}",
-            compatibility=Compatibility.COMPATIBLE,
-            why="it was not finished, and is not in the savepoint: the declaration changes before it",
-        )
-
-
-def _handler_changes(handlers: Mapping[str, str | None]) -> Iterator[Change]:
-    for name, problem in handlers.items():
+        why = "it was not finished, and is not in the savepoint: the declaration changes before it"
+        yield _fits(f"batch {manifest.unfinished}", why)
+    for name, wrong in handlers.items():
         item = f"state of handler {name}"
-        if problem is None:
-            yield Change(item=item, compatibility=Compatibility.COMPATIBLE, why="it reads the stored version")
-        else:
-            why, _, advice = problem.partition("; ")
-            yield Change(item=item, compatibility=Compatibility.IMPOSSIBLE, why=why, advice=advice)
+        yield _fits(item, "it reads the stored version") if wrong is None else _cannot_be_read(item, wrong)
 
 
 def _table_changes(saved: Mapping[str, SavedTable], declared_job: DeclaredJob, *, same: bool) -> Iterator[Change]:
     for role in dict.fromkeys([*declared_job.tables, *saved]):
-        path, before = declared_job.tables.get(role), saved.get(role)
-        if path is None and before is None:
-            continue
-        item = f"table {role}"
-        if path is not None and declared_job.columns.get(role):
+        item, path, before = f"table {role}", declared_job.tables.get(role), saved.get(role)
+        if path is None:
+            if before is not None:
+                yield _fits(item, "no longer written: it stays as it is")
+        elif wrong := declared_job.columns.get(role):
             verdict = Compatibility.IMPOSSIBLE if same else Compatibility.NEEDS_FLUSH
             advice = "choose another folder for it" if same else FLUSH
-            yield Change(item=item, compatibility=verdict, why="; ".join(declared_job.columns[role]), advice=advice)
-            continue
-        yield Change(item=item, compatibility=Compatibility.COMPATIBLE, why=_table_continues(path, before))
-
-
-def _table_continues(path: str | None, before: SavedTable | None) -> str:
-    if path is None:
-        return "no longer written: it stays as it is"
-    if before is None:
-        return f"a new table, {path}: its first rows are those of the next batch"
-    if before.path != path:
-        return f"new rows go to {path}; the rows in {before.path} stay there"
-    return "unchanged"
+            yield Change(item=item, compatibility=verdict, why="; ".join(wrong), advice=advice)
+        elif before is None:
+            yield _fits(item, f"a new table, {path}: its first rows are those of the next batch")
+        elif before.path != path:
+            yield _fits(item, f"new rows go to {path}; the rows in {before.path} stay there")
+        else:
+            yield _fits(item, "unchanged")
 
 
 def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Change]:
     """A query resumes with the settings of its checkpoint, whatever the session has."""
     differing = compare(pinned, {name: now.get(name) for name in pinned})
     if not differing:
-        yield Change(
-            item="settings", compatibility=Compatibility.COMPATIBLE, why="those that the checkpoint pins are unchanged"
-        )
-    for difference in differing:
+        yield _fits("settings", "those that the checkpoint pins are unchanged")
+    for one in differing:
+        why = "the checkpoint pins it: the job resumes with the value in the checkpoint"
         rescale = "to change it, rescale the stopped job: panekeeper rescale"
-        yield Change(
-            item=f"setting {difference.field}",
-            compatibility=Compatibility.COMPATIBLE,
-            why="the checkpoint pins it: the job resumes with the value in the checkpoint",
-            advice=rescale if difference.field == PARTITIONS else "",
-            differences=(difference,),
-        )
+        advice = rescale if one.field == PARTITIONS else ""
+        yield _fits(f"setting {one.field}", why, advice=advice, differences=(one,))
 
 
 def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
     differing = {difference.field: difference for difference in compare(before, now)}
     for name in now:
         if name not in differing:
-            yield Change(item=f"package {name}", compatibility=Compatibility.COMPATIBLE, why="unchanged")
+            yield _fits(f"package {name}", "unchanged")
             continue
-        yield Change(
-            item=f"package {name}",
-            compatibility=Compatibility.COMPATIBLE,
-            why="the stored state has a version of its own and does not depend on it",
-            advice="try it on a clone first: panekeeper clone",
-            differences=(differing[name],),
-        )
-
-
-def _read_declared_job(job: DeltaJob, archive: Archive, manifest: Manifest) -> DeclaredJob:
-    pipeline = job.pipeline
-    spark = pipeline.intake.df.sparkSession
-    return DeclaredJob(
-        name=pipeline.intake.name,
-        declaration=_declaration(job, manifest),
-        settings={name: spark.conf.get(name, None) for name in manifest.settings},
-        versions=installed_versions(),
-        tables=asdict(job.tables),
-        columns=_columns(job, manifest),
-        handlers=_handlers(job, archive, manifest),
-    )
+        why = "the stored state has a version of its own and does not depend on it"
+        advice = "try it on a clone first: panekeeper clone"
+        yield _fits(f"package {name}", why, advice=advice, differences=(differing[name],))
 
 
 def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:

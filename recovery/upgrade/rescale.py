@@ -12,9 +12,9 @@ A kill before step 4 has changed nothing, and the same call begins again. After 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.engine.session.spark_errors import first_line
@@ -33,7 +33,7 @@ from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import prepared_file
-from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record, write_record
+from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
 from panekeeper.state.history import BEFORE
 from panekeeper.state.key_groups import spark_hash
 
@@ -97,15 +97,20 @@ def rescale(
         SavepointError: Spark could not distribute the state again. Nothing was changed.
         CorruptState: the state cannot be read. Nothing was changed.
     """
-    _require_repartition()
+    from pyspark.sql import SparkSession
+
+    from panekeeper.recovery.storage.delta_tables import session_for
+
+    if not hasattr(SparkSession, _REPARTITIONER):
+        raise SavepointRefused("a checkpoint is rescaled by pyspark 4.2: Spark 4.1 cannot distribute its state again")
     folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
     found = _check_can_rescale(folder, partitions, archive)
-    running = _session(found, spark)
+    running = session_for((found.folder.root, *found.tables.values()), spark, found.folder.s3)
     name = _savepoint_before(found, archive, running, progress)
     repartitioner = _Repartitioner(spark=running, partitions=partitions)
     how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "on_step": on_step}
     restore(archive, name, checkpoint=folder.root, transform=repartitioner, if_unchanged=True, **how)
-    groups = _groups_per_partition(found.record, partitions)
+    groups = Counter(spark_hash(group) % partitions for group in found.record.group_ids)  # chosen for the first number
     return Rescaled(
         checkpoint=folder.root,
         savepoint=name,
@@ -116,13 +121,6 @@ def rescale(
         busiest=max(groups.values()),
         idle=partitions - len(groups),
     )
-
-
-def _require_repartition() -> None:
-    from pyspark.sql import SparkSession
-
-    if not hasattr(SparkSession, _REPARTITIONER):
-        raise SavepointRefused("a checkpoint is rescaled by pyspark 4.2: Spark 4.1 cannot distribute its state again")
 
 
 def _check_can_rescale(root: Files, partitions: int, archive: Archive) -> CheckpointSnapshot:
@@ -173,14 +171,10 @@ class _Repartitioner:
 
 
 def keep_in_force(copy: Files, batch: int | None) -> None:
-    """Let the declaration that the state was computed by be what the next start compares with.
+    """Let the declaration that the state was computed by be what the next start of a copy compares with.
 
     A start may have been killed after it had recorded another one. The batch of Spark's, which is the last committed
-    one now, has not run that either.
-
-    Args:
-        copy: the checkpoint.
-        batch: the last batch that was committed before.
+    one now, has not run that either; `batch` is the last one that was committed before.
     """
     record = read_record(copy)
     before = None if record is None else record.declaration.get(BEFORE)
@@ -197,21 +191,17 @@ def _savepoint_before(
 ) -> str:
     """Do step 1; a savepoint that a call before, which was killed, has made of this state is used again."""
     tables = table_versions(found, spark)
-    for name in _names(found):
+    record = found.record
+    first = f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}"
+    other = f"{first[-80:].lstrip('.')}-{record.id}"
+    # The first may be that of a clone, damaged, or of before somebody has changed rows of the tables.
+    for name in chain((first, other), (f"{other}-{number}" for number in count(2))):
         if not archive.exists(manifest_file(name)):
             break
         if _is_of(archive, name, found, tables):
             return name
     savepoint(found.folder.root, name, to=archive, s3=found.folder.s3, progress=progress, spark=spark)
     return name
-
-
-def _names(found: CheckpointSnapshot) -> Iterator[str]:
-    """Yield names: the first may be that of a clone, damaged, or of before somebody has changed rows of the tables."""
-    record = found.record
-    yield (name := f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}")
-    yield (name := f"{name[-80:].lstrip('.')}-{record.id}")
-    yield from (f"{name}-{number}" for number in count(2))
 
 
 def _is_of(archive: Archive, name: str, found: CheckpointSnapshot, tables: Mapping[str, SavedTable]) -> bool:
@@ -222,14 +212,3 @@ def _is_of(archive: Archive, name: str, found: CheckpointSnapshot, tables: Mappi
         return False
     is_same = (earlier.job_id, earlier.epoch, earlier.batch) == (found.record.id, found.record.epoch, found.batch)
     return is_same and earlier.tables == tables
-
-
-def _groups_per_partition(record: JobRecord, partitions: int) -> Counter[int]:
-    """Return shuffle partition -> how many key groups it has: the groups were chosen for the first number of them."""
-    return Counter(spark_hash(group) % partitions for group in record.group_ids)
-
-
-def _session(found: CheckpointSnapshot, spark: SparkSession | None) -> SparkSession:
-    from panekeeper.recovery.storage.delta_tables import session_for
-
-    return session_for((found.folder.root, *found.tables.values()), spark, found.folder.s3)

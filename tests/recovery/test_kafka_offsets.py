@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from panekeeper.framework.declarations.errors import ForeignCheckpoint
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import SavepointError
 from panekeeper.recovery.kafka import checkpoint_offsets
@@ -74,8 +75,12 @@ def test_another_source_is_not_taken_for_one_of_kafka(tmp_path: Path, other: Any
 
 def test_a_folder_without_a_committed_batch_is_refused(tmp_path: Path) -> None:
     """Nothing is guessed from offsets that may be run again with others."""
-    with pytest.raises(SavepointError, match="no checkpoint with a committed batch"):
+    with pytest.raises(ForeignCheckpoint, match="holds no checkpoint"):
         checkpoint_offsets(tmp_path)
+    folder = checkpoint(tmp_path / "job", {"t": {"0": 5}})
+    (folder / "epochs/0000/commits/3").unlink()
+    with pytest.raises(SavepointError, match="no batch of .* was committed yet"):
+        checkpoint_offsets(folder)
 
 
 def test_damaged_offsets_are_an_error(tmp_path: Path) -> None:
