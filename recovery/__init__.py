@@ -11,7 +11,7 @@ kafka.py    Where does a job continue in Kafka, and are its messages still there
 restore/    How does a job go back to a savepoint, or become another job?
 upkeep/     How are the tables of a job compacted and vacuumed, so that its savepoints can still be restored?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?
-drill/      Do the tables of a job stay right when it is broken on purpose?
+drill.py    Do the tables of a job stay right when it is broken on purpose?
 doctor.py   Can a cluster run jobs, and if not, what is missing where?
 cli/        What does the command `panekeeper` take, and what does it print?
 """

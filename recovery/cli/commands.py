@@ -46,7 +46,7 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.compatibility import Compatibility
 
 if TYPE_CHECKING:
-    from panekeeper.recovery.drill.drills import Result
+    from panekeeper.recovery.drill import Result
 
 
 def s3_options(options: Namespace) -> S3Options:
@@ -450,7 +450,7 @@ def _rescale(options: Namespace) -> dict[str, Any]:
 
 
 def _drill(options: Namespace) -> dict[str, Any]:
-    from panekeeper.recovery.drill.drills import names, run_drills
+    from panekeeper.recovery.drill import names, run_drills
 
     def progress(result: Result) -> None:
         sys.stderr.write(f"{result.outcome:<8} {result.drill} ({result.seconds:.0f} s)\n")
@@ -465,7 +465,7 @@ def _drill(options: Namespace) -> dict[str, Any]:
 
 
 def _drill_schema() -> Schema:
-    from panekeeper.recovery.drill.drills import Result
+    from panekeeper.recovery.drill import Result
 
     return {"anyOf": [object_schema(drills=list[str]), object_schema(passed=bool, results=list[Result])]}
 

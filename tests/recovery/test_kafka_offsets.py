@@ -79,7 +79,7 @@ def test_a_folder_without_a_committed_batch_is_refused(tmp_path: Path) -> None:
         checkpoint_offsets(tmp_path)
     folder = checkpoint(tmp_path / "job", {"t": {"0": 5}})
     (folder / "epochs/0000/commits/3").unlink()
-    with pytest.raises(SavepointError, match="no batch of .* was committed yet"):
+    with pytest.raises(SavepointError, match=r"no batch of .* was committed yet"):
         checkpoint_offsets(folder)
 
 

@@ -17,7 +17,7 @@ from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.cli.schema import schema_of
-from panekeeper.recovery.drill.drills import Result
+from panekeeper.recovery.drill import Result
 from panekeeper.recovery.jobs.drain import drain
 from panekeeper.recovery.upgrade.rescale import Rescaled
 from panekeeper.state.checkpoint.folder import JOB_FILE

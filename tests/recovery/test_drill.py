@@ -15,11 +15,10 @@ from deltalake import write_deltalake
 
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.framework.engine.sink.fault_points import STEPS
+from panekeeper.recovery import drill as drills
 from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.drill import drills
-from panekeeper.recovery.drill.drills import DRILLS, Result, _drill, _Failed, _NotBroken, _Run
-from panekeeper.recovery.drill.own_process import TABLES, Order, hook_of
+from panekeeper.recovery.drill import DRILLS, TABLES, Order, Result, _drill, _Failed, _NotBroken, _Run, hook_of
 from panekeeper.state.checkpoint.clock import Deadline
 from tests.project.sources import ROOT
 

@@ -1,8 +1,15 @@
 """The drills of a user's own job: it is broken, started again, and its tables are compared with an undisturbed run.
 
-Each drill has a folder of its own with the job's tables and checkpoint, and each start is a process of its own
-(`own_process.py`). The job must give the same results twice: windows of the wall clock do not, nor does a source that
-grows meanwhile. The first drill breaks nothing, and shows whether that is so.
+Each drill has a folder of its own with the job's tables and checkpoint, and each start is a process of its own:
+
+    python -m panekeeper.recovery.drill JSON
+
+It runs the job, makes or restores a savepoint, and breaks where it is told. It reads the job's own sources; the job's
+own tables and checkpoint are neither read nor written. It is the leader of its process group, so one signal reaches the
+Java virtual machine, too. What breaks it is set here; nothing in an installed job does.
+
+The job must give the same results twice: windows of the wall clock do not, nor does a source that grows meanwhile. The
+first drill breaks nothing, and shows whether that is so.
 """
 
 from __future__ import annotations
@@ -11,30 +18,40 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from deltalake import DeltaTable
 
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.session.session import SHORT_LIVED
-from panekeeper.framework.engine.sink.fault_points import STEPS
-from panekeeper.recovery.drill.own_process import AWAY, BATCHES, CHECKPOINT, TABLES, Breakage, Order
+from panekeeper.framework.engine.sink import fault_points
 from panekeeper.state.checkpoint.clock import monotonic_seconds
 from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US
 
+if TYPE_CHECKING:
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.framework.engine.job.status import BatchReport
+
 Outcome = Literal["passed", "failed", "unknown"]
+Doing = Literal["run", "savepoint", "restore"]
+Breakage = Literal["kill", "pause", "take checkpoint away", "take tables away"]
 Rows = dict[str, Counter[str]]
 """By name of a table, its rows as JSON."""
 
+CHECKPOINT, TABLES, AWAY, BATCHES = "checkpoint", "tables", ".away", "batches"
+SAVEPOINT = "drill"
+OTHER_HOST = "host-of-a-drill"
 _COMPARED = ("log", "view")
 _WRITTEN_AT = "fired_at"  # differs between two runs
 
@@ -74,24 +91,18 @@ class _Run:
     """One job in a folder of its own, through all its starts."""
 
     def __init__(self, job: str, folder: Path, batch: int = 0) -> None:
-        """Make the folder.
-
-        Args:
-            job: the file that declares it.
-            folder: a new one.
-            batch: in which it is broken.
-        """
+        """Make the new folder of a job, which is declared in a file and broken in a batch."""
         folder.mkdir()
         self.folder, self.batch = folder, batch
         self._job = job
 
-    def do(self, what: Literal["run", "savepoint", "restore"], **order: Any) -> None:
+    def do(self, what: Doing, **order: Any) -> None:
         """Start a process that should end well."""
         with self._started(what, **order) as process:
             if process.wait():
                 raise _Failed(f"{what} failed: {self._last_line()}")
 
-    def kill(self, what: Literal["run", "savepoint", "restore"], *, number: int, step: str = "") -> bool:
+    def kill(self, what: Doing, *, number: int, step: str = "") -> bool:
         """Start a process that kills itself; return whether it did. It may end well instead."""
         with self._started(what, breakage="kill", step=step, number=number) as process:
             code = process.wait()
@@ -130,7 +141,7 @@ class _Run:
         return {table.name: _rows_of(table) for table in tables if table.exists()}
 
     @contextmanager
-    def _started(self, what: Literal["run", "savepoint", "restore"], **order: Any) -> Iterator[subprocess.Popen[bytes]]:
+    def _started(self, what: Doing, **order: Any) -> Iterator[subprocess.Popen[bytes]]:
         command = Order(do=what, job=self._job, folder=str(self.folder), **order).command()
         java = {"SPARK_SUBMIT_OPTS": os.environ.get("SPARK_SUBMIT_OPTS", SHORT_LIVED)}
         with self._log.open("ab") as log:
@@ -199,7 +210,7 @@ def _take_away(what: Literal["checkpoint", "tables"], step: str, run: _Run) -> N
 
 DRILLS: dict[str, Callable[[_Run], None]] = {
     "no fault": lambda run: run.do("run"),
-    **{f"kill at {step}": partial(_kill_at, step) for step in STEPS},
+    **{f"kill at {step}": partial(_kill_at, step) for step in fault_points.STEPS},
     "kill during a savepoint": _kill_savepoint,
     "kill during a restore": _kill_restore,
     "pause past the lease": _pause,
@@ -222,12 +233,7 @@ def names(only: str | None) -> list[str]:
 
 
 def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) -> list[Result]:
-    """Run the job undisturbed, then each drill, and return the results.
-
-    Args:
-        job: the file that declares it; see `recovery/upgrade/job_file.py`.
-        only: part of the names of the drills; None for all.
-        on_result: called after each drill.
+    """Run the job that a file declares undisturbed, then each drill whose name contains `only`.
 
     Raises:
         DeclarationError: no drill has that name, or the job fails undisturbed or writes no row.
@@ -291,3 +297,136 @@ def _rows_of(table: Path) -> Counter[str]:
     read = DeltaTable(table).to_pyarrow_table()
     kept = [name for name in read.column_names if name != _WRITTEN_AT]
     return Counter(json.dumps(row, sort_keys=True, default=str) for row in read.select(kept).to_pylist())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What the process does.
+
+    Attributes:
+        do: run the job over all input that is there, make a savepoint of it, or restore that.
+        job: the file that declares it; of a run.
+        folder: of the drill.
+        until: stop once this batch is in the tables.
+        breakage: what happens at `step` of batch `number` or a later one, once. Of a savepoint and a restore: killed
+            when `number` files, or steps, are done.
+        step: of `panekeeper.framework.engine.sink.fault_points`.
+        number: of the batch, files or steps.
+    """
+
+    do: Doing
+    job: str
+    folder: str
+    until: int | None = None
+    breakage: Breakage | None = None
+    step: str = ""
+    number: int = 0
+
+    def command(self) -> list[str]:
+        """Return the command line of a process that does it."""
+        return [sys.executable, "-m", "panekeeper.recovery.drill", json.dumps(asdict(self))]
+
+
+def carry_out(order: Order) -> int:
+    """Do it; return 0, or 1 after an error, whose one line is the last one that is printed."""
+    from panekeeper.recovery.restore.restore import restore
+    from panekeeper.recovery.savepoint.create import savepoint
+
+    folder = Path(order.folder)
+    try:
+        if order.do == "run":
+            _run(order, folder)
+        elif order.do == "savepoint":
+            savepoint(folder / CHECKPOINT, SAVEPOINT, to=folder / "savepoints", progress=_counting(order))
+        else:
+            restore(folder / "savepoints", SAVEPOINT, on_step=_counting(order))
+    except PanekeeperError as error:
+        sys.stderr.write(f"{type(error).__name__}: {error}\n")
+        return 1
+    return 0
+
+
+def _run(order: Order, folder: Path) -> None:
+    from pyspark import cloudpickle
+
+    from panekeeper.recovery.upgrade.job_file import load_job
+
+    if order.breakage == "pause":
+        socket.gethostname = lambda: OTHER_HOST  # its lease counts by its heartbeat, as that of another host
+    declared = load_job(order.job)
+    for name, module in [*sys.modules.items()]:
+        if name.startswith("_panekeeper_job_"):  # workers cannot import a module that was loaded from a file
+            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    fault_points.hook = hook_of(order)
+    job = _in_folder(declared, folder / TABLES).start(checkpoint=folder / CHECKPOINT, trigger="available_now")
+
+    def on_batch(report: BatchReport) -> None:
+        with (folder / BATCHES).open("a") as file:
+            file.write(f"{report.batch} {report.rows}\n")
+        if order.until is not None and report.batch >= order.until:
+            job.stop()
+
+    job.on_batch(on_batch)
+    job.await_end()
+
+
+def hook_of(order: Order) -> fault_points.Hook | None:
+    """Return what the engine calls at each step of a batch; None if nothing is to break."""
+    if order.breakage is None:
+        return None
+    is_over = False
+
+    def hook(step: str, number: int, _: str) -> None:
+        nonlocal is_over
+        if not is_over and step == order.step and number >= order.number:
+            is_over = True
+            _BREAK[order.breakage or "kill"](Path(order.folder))
+
+    return hook
+
+
+def _counting(order: Order) -> Callable[[object], None]:
+    """Return what is called when a file of a savepoint, or a step of a restore, is done."""
+    done = 0
+
+    def count(_: object) -> None:
+        nonlocal done
+        done += 1
+        if order.breakage == "kill" and done == order.number:
+            _signal_group(signal.SIGKILL)
+
+    return count
+
+
+def _signal_group(number: int) -> None:
+    assert os.getpgrp() == os.getpid()  # nobody else is in this group
+    os.killpg(0, number)
+
+
+def _move_away(folder: Path) -> None:
+    folder.rename(folder.with_name(folder.name + AWAY))
+
+
+_BREAK: dict[Breakage, Callable[[Path], None]] = {
+    "kill": lambda _: _signal_group(signal.SIGKILL),
+    "pause": lambda _: _signal_group(signal.SIGSTOP),
+    "take checkpoint away": lambda folder: _move_away(folder / CHECKPOINT),
+    "take tables away": lambda folder: _move_away(folder / TABLES),
+}
+
+
+def _in_folder(declared: DeltaJob, tables: Path) -> DeltaJob:
+    """Return the job with its tables in a folder, and without a sink of the user's own: that is not the drill's."""
+    scratch = replace(
+        declared.tables,
+        log=str(tables / "log"),
+        view=None if declared.tables.view is None else str(tables / "view"),
+        quarantine=str(tables / "log_quarantine"),
+        metrics=str(tables / "log_metrics"),
+        downtime=str(tables / "log_downtime"),
+    )
+    return replace(declared, _tables=scratch, _named=False, _sink=None)
+
+
+if __name__ == "__main__":
+    sys.exit(carry_out(Order(**json.loads(sys.argv[1]))))
