@@ -25,7 +25,6 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "$datetime": datetime.fromisoformat,
     "$local": lambda parts: _local_time(*parts),
     "$named": lambda parts: _with_name(*parts),
-    "$offset": lambda parts: _with_offset(*parts),
     "$date": date.fromisoformat,
     "$timedelta": lambda us: timedelta(microseconds=us),
     "$decimal": Decimal,
@@ -110,13 +109,8 @@ def _of_datetime(value: datetime) -> Any:
             raise TypeError(
                 f"the zone of {value!r} has no name by which it could be read again; use a zoneinfo.ZoneInfo, or UTC"
             )
-        offset = value.utcoffset() or timedelta()
         name = zone.tzname(value)
-        if name == timezone(offset).tzname(value):
-            name = None
-        if timedelta() < abs(offset) < timedelta(seconds=1):  # such a one is UTC when Python reads it from a text
-            return {"$offset": [value.replace(tzinfo=None).isoformat(), value.fold, _in_microseconds(offset), name]}
-        if name is not None:
+        if name != timezone(value.utcoffset() or timedelta()).tzname(value):
             return {"$named": [value.isoformat(), value.fold, name]}
     if key is None and not value.fold:
         return {"$datetime": value.isoformat()}
@@ -141,12 +135,6 @@ def _local_time(text: str, fold: int, key: str | None) -> datetime:
 def _with_name(text: str, fold: int, name: str) -> datetime:
     value = datetime.fromisoformat(text)
     return value.replace(fold=fold, tzinfo=timezone(value.utcoffset() or timedelta(), name))
-
-
-def _with_offset(text: str, fold: int, offset_us: int, name: str | None) -> datetime:
-    offset = timedelta(microseconds=offset_us)
-    zone = timezone(offset) if name is None else timezone(offset, name)
-    return datetime.fromisoformat(text).replace(fold=fold, tzinfo=zone)
 
 
 def _of_pandas_time(value: Any) -> Any:
@@ -174,11 +162,7 @@ def _of_pandas(kind: str, value: Any, unit: str) -> Any:
 
 
 def _of_timedelta(value: timedelta) -> Any:
-    return {"$timedelta": _in_microseconds(value)}
-
-
-def _in_microseconds(value: timedelta) -> int:
-    return value // timedelta(microseconds=1)
+    return {"$timedelta": value // timedelta(microseconds=1)}
 
 
 _AS_THEY_ARE = (type(None), bool, int, str)
