@@ -11,7 +11,7 @@ import json
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -31,6 +31,9 @@ _DECLARATION = b"panekeeper.declaration"  # of rows: the number of the one by wh
 _SMALL = 4096  # below this, compressing costs more than it saves
 
 
+Column = TypeVar("Column", pa.Array, pa.ChunkedArray)
+
+
 def encode_table(table: pa.Table) -> bytes:
     """Return a table as framed bytes; column order, types and null-ness are kept."""
     return _frame(_ipc(table))
@@ -47,7 +50,7 @@ def encode_rows(rows: pa.Table, declaration: int) -> bytes:
 
 
 def decode_rows(value: bytes, columns: pa.Schema, carried_since: Mapping[str, int]) -> pa.Table:
-    """Return stored rows with these columns, in this order: null where they were stored without one.
+    """Return stored rows with these columns, in this order: null where they were stored without one, and as wide.
 
     A declaration that carries other columns than the one before reads the rows that are stored this way. Any column
     may be null, whatever was declared when the rows were stored: tables of several declarations are joined.
@@ -66,19 +69,15 @@ def decode_rows(value: bytes, columns: pa.Schema, carried_since: Mapping[str, in
     """
     table = decode_table(value)
     stored_by = int((table.schema.metadata or {}).get(_DECLARATION, 0))
-    arrays, fields = [], []
+    arrays = []
     for field in columns:
         place = table.schema.get_field_index(field.name) if carried_since.get(field.name, 0) <= stored_by else -1
-        arrays.append(table.column(place) if place >= 0 else pa.nulls(table.num_rows, field.type))
-        fields.append(table.schema.field(place) if place >= 0 else field)
-    return pa.table(arrays, schema=that_may_be_null(pa.schema(fields)))
+        arrays.append(of_type(table.column(place), field.type) if place >= 0 else pa.nulls(table.num_rows, field.type))
+    return pa.table(arrays, schema=that_may_be_null(columns))
 
 
 def with_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
     """Return the columns of a schema, in its order, each of its type.
-
-    Arrow's own cast refuses a struct that is null where its fields are NOT NULL, as Spark's `struct(lit(1))` has them,
-    if there are nulls under it. A column that has its type already is taken as it is.
 
     Args:
         table: has these columns, and perhaps others.
@@ -86,18 +85,21 @@ def with_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
     """
     if not len(columns):
         return table.select([])
-    return pa.table([_cast(table.column(field.name), field.type) for field in columns], schema=columns)
+    return pa.table([of_type(table.column(field.name), field.type) for field in columns], schema=columns)
 
 
-def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def of_type(column: Column, kind: pa.DataType) -> Column:
+    """Return a column as one of this type; what is stored may be narrower (`compatibility.is_wider`)."""
     if column.type == kind:
         return column
     try:
         return column.cast(kind)
     except pa.ArrowInvalid as error:
+        # Arrow refuses a struct that is null where its fields are NOT NULL, as Spark's `struct(lit(1))` has them.
         if "viewed as non-nullable" not in str(error):
             raise
-        return pa.chunked_array([pa.array(column.to_pylist(), kind)])
+        values = pa.array(column.to_pylist(), kind)
+        return values if isinstance(column, pa.Array) else pa.chunked_array([values])
 
 
 def nullable_inside(kind: pa.DataType) -> pa.DataType:

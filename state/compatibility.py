@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+import pyarrow as pa
+
 from panekeeper.state.history import History, aggregates_of, column_type, declared_part
 
 
@@ -71,6 +73,20 @@ class StoredForm(Enum):
     ROWS = "the rows themselves"
 
 
+_SPARK_TYPES = {
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "double": "double",
+    "string": "string",
+    "binary": "binary",
+    "date32[day]": "date",
+    "timestamp[us]": "timestamp_ntz",
+    "timestamp[us, tz=UTC]": "timestamp",
+}
 _TRIGGER_SIZES = {"window.trigger.size", "window.trigger.size_us"}
 _TRIGGERS = {
     "count": "a window fires with each row whose number since its last firing is a multiple of the new count",
@@ -89,7 +105,7 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
         old: the recorded declaration.
         new: the declared one.
     """
-    if any(name.startswith("port_") for name in (*old, *new)) or old.get("window.kind") != new.get("window.kind"):
+    if any(name.startswith(_PORT) for name in (*old, *new)) or old.get("window.kind") != new.get("window.kind"):
         return None
     kind, _, name = item.partition(" ")
     if kind == "window":
@@ -101,6 +117,23 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
     if kind in ("aggregate", "output") and aggregates_of(old):
         return _aggregate(name, old, new)
     return None
+
+
+def is_wider(old: str | None, new: str | None) -> bool:
+    """Return whether a type has every value of another one, and whatever is computed of a value stays the same.
+
+    >>> is_wider("int32", "int64"), is_wider("decimal128(5, 2)", "decimal128(9, 2)"), is_wider("int32", "double")
+    (True, True, False)
+    """
+    before, now = (None if one is None else column_type(one) for one in (old, new))
+    if before is None or now is None:
+        return False
+    for is_kind in (pa.types.is_integer, pa.types.is_floating):
+        if is_kind(before) and is_kind(now):
+            return bool(before.bit_width < now.bit_width)
+    if pa.types.is_decimal(before) and pa.types.is_decimal(now):
+        return bool(before.scale == now.scale and before.precision < now.precision)
+    return pa.types.is_list(before) and pa.types.is_list(now) and is_wider(str(before.value_type), str(now.value_type))
 
 
 def stored_form(declaration: Declaration) -> StoredForm:
@@ -167,10 +200,11 @@ class Compatibility(Enum):
     IMPOSSIBLE = "impossible"
 
 
-FLUSH = (
-    "put the declaration back; or flush the job as it was declared, and start the new one with a new checkpoint folder "
-    "and new tables, on the rows that the old one has not read"
+_FLUSH = (
+    "flush the job as it was declared, and start the new one with a new checkpoint folder and new tables, on the rows "
+    "that the old one has not read"
 )
+FLUSH = f"put the declaration back; or {_FLUSH}"
 """What to do about a change that the stored state is not compatible with."""
 
 
@@ -262,12 +296,64 @@ def _change(
 ) -> Change:
     if not differences:
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why="unchanged")
+    if all(one.field.removeprefix(_port_of(one.field)).startswith("column.") for one in differences) and all(
+        is_wider(one.old, one.new) for one in differences
+    ):
+        why = "what is stored of it is widened, and no value changes"
+        return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=why, differences=differences)
     kept = reason_kept(item, frozenset(one.field for one in differences), recorded, new)
     if kept is not None:
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=kept, differences=differences)
     words = item.split()
     why = _WHY.get(words[1] if words[0].startswith(_PORT) else words[0], _OTHER)
-    return Change(item=item, compatibility=Compatibility.NEEDS_FLUSH, why=why, advice=FLUSH, differences=differences)
+    casts = _casts(differences, recorded, new)
+    advice = f"cast it in the stream as it was, {' and '.join(casts)}; or {_FLUSH}" if casts else FLUSH
+    return Change(item=item, compatibility=Compatibility.NEEDS_FLUSH, why=why, advice=advice, differences=differences)
+
+
+def _casts(differences: Iterable[Difference], recorded: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return how the columns by whose types declarations differ get those of before; none if not only they differ."""
+
+    def type_of(declaration: Mapping[str, Any], port: str, column: str) -> str:
+        found = declaration.get(f"{port}column.{column}") or declaration.get(f"{port}partition_by.{column}")
+        return spark_type(str(found))
+
+    casts: list[str] = []
+    for one in differences:
+        port = _port_of(one.field)
+        kind, _, name = one.field.removeprefix(port).partition(".")
+        columns = new.get(f"{port}aggregate.{name}.columns", []) if kind == "output" else [name]
+        types = {column: (type_of(recorded, port, column), type_of(new, port, column)) for column in columns}
+        found = [
+            f'.withColumn("{column}", F.col("{column}").cast("{old}"))'
+            for column, (old, now) in types.items()
+            if old and now and old != now
+        ]
+        if not found:
+            return []
+        casts += (cast for cast in found if cast not in casts)
+    return casts
+
+
+def _port_of(field: str) -> str:
+    """Return with what the fields of the port begin that a field is of: nothing for the first one."""
+    return f"{field.partition('.')[0]}." if field.startswith(_PORT) else ""
+
+
+def spark_type(text: str) -> str:
+    """Return how Spark names a recorded type; empty for one that has no such name, such as a struct.
+
+    >>> spark_type("int32"), spark_type("decimal128(5, 2)"), spark_type("list<item: double>")
+    ('int', 'decimal(5,2)', 'array<double>')
+    """
+    kind = column_type(text)
+    if kind is None:
+        return ""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return f"array<{spark_type(str(kind.value_type))}>"
+    return _SPARK_TYPES.get(text, "")
 
 
 def name_change(old: str, new: str) -> Change:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from panekeeper import CheckpointError, SinkError, TimeInterval, agg, windowed
 from panekeeper.recovery.cli.command import ExitCode
@@ -22,7 +24,7 @@ from tests.project.sources import ROOT, blocks_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from integration_tests.engine.conftest import Readings
     from panekeeper.framework.builder.outputs import DeltaJob
@@ -138,6 +140,42 @@ def test_a_declaration_changes_with_its_state_wherever_the_start_is_killed(
     assert shown()[-3:] == [("10:05", 0, 9, None, 9), ("10:06", 0, 7, None, None), ("10:20", 0, 3, 1, None)]
     assert len(readings.rows("view")) == 5
     assert "top" in readings.rows("view")[0]
+
+
+def run_to_log(readings: Readings, stream: DataFrame, **aggregates: agg.Aggregate) -> list[dict[str, Any]]:
+    """Process what is there, and return the log."""
+    given = windowed(stream, name="readings", partition_by="sensor", event_time="at", key_groups=4)
+    job = given.window(TimeInterval(60, discard_age=120)).aggregate(**aggregates).to_delta(readings.folder / "log")
+    assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+    return [row for row in readings.rows("log") if row["sensor"] == "a"]
+
+
+@pytest.mark.extended
+def test_a_job_goes_on_with_a_source_column_that_got_wider(readings: Readings) -> None:
+    """Results are of all rows, those of before included."""
+    aggregates = {"total": agg.sum("value"), "latest": agg.arg_max("value", "at")}
+    narrow = readings.stream().withColumn("value", F.col("value").cast("int"))
+    readings.put(("a", "10:00:10", 2**31 - 1))
+    run_to_log(readings, narrow, **aggregates)
+    readings.put(("a", "10:00:20", 2**40), ("a", "10:00:30", 1))
+    readings.put(("b", "10:05:00", 1))
+    (row,) = run_to_log(readings, readings.stream(), **aggregates)
+    assert (row["total"], f"{row['latest']:%S}") == (2**31 + 2**40, "20")
+
+
+@pytest.mark.extended
+def test_the_cast_that_a_refusal_prints_brings_a_wider_column_back(readings: Readings) -> None:
+    """A maximum has the type of its column, also in the tables."""
+    largest = agg.max("value")
+    readings.put(("a", "10:00:10", 7))
+    run_to_log(readings, readings.stream().withColumn("value", F.col("value").cast("int")), largest=largest)
+    readings.put(("b", "10:05:00", 1))
+    with pytest.raises(CheckpointError, match=r"output\.largest: 'int32' in the checkpoint, 'int64' now") as error:
+        run_to_log(readings, readings.stream(), largest=largest)
+    printed = re.search(r"\.withColumn\(.*?\)\)", str(error.value))
+    assert printed
+    stream = eval(f"stream{printed[0]}", {"stream": readings.stream(), "F": F})  # noqa: S307 -- as it is printed
+    assert [row["largest"] for row in run_to_log(readings, stream, largest=largest)] == [7]
 
 
 @pytest.mark.extended

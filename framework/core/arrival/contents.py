@@ -24,6 +24,7 @@ from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
 from panekeeper.framework.core.quarantine import FiringPlace
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
+from panekeeper.state.codec import of_type
 
 
 class TumblingAggregates:
@@ -42,8 +43,11 @@ class TumblingAggregates:
             return
         self._codes = codes
         self._states = [
-            [table.column(f"{one.number}.{part}").combine_chunks() for part in range(len(state))]
-            for one, state in zip(self._accumulators, self._states, strict=True)
+            [
+                of_type(table.column(f"{one.number}.{part}").combine_chunks(), kind)
+                for part, kind in enumerate(one.state_types())
+            ]
+            for one in self._accumulators
         ]
 
     def fold(

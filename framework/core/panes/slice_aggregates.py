@@ -19,7 +19,7 @@ from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_st
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct
-from panekeeper.state.codec import with_columns
+from panekeeper.state.codec import of_type, with_columns
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
@@ -174,10 +174,10 @@ class SliceAggregates:
 
     def _stored(self, table: pa.Table, one: GuardedAccumulator) -> State:
         """Return the partial results in stored cells; empty ones if the aggregate was added since."""
-        names = [f"{one.number}.{part}" for part in range(len(one.state_types()))]
-        if one.begins_us is not None and names[0] not in table.column_names:
+        kinds = {f"{one.number}.{part}": kind for part, kind in enumerate(one.state_types())}
+        if one.begins_us is not None and next(iter(kinds)) not in table.column_names:
             return one.empty(table.num_rows, self._no_rows)
-        return [combine(table.column(name)) for name in names]
+        return [of_type(combine(table.column(name)), kind) for name, kind in kinds.items()]
 
     def _numbers(self) -> list[int]:
         return [one.number for one in self._accumulators]

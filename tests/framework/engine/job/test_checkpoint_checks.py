@@ -23,7 +23,7 @@ from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
-from panekeeper.state.errors import CorruptState, StateVersionError
+from panekeeper.state.errors import StateVersionError
 from panekeeper.state.history import BEFORE, HISTORY, History, begun_again, in_force, upgraded
 
 
@@ -187,16 +187,6 @@ def test_the_first_record_of_a_folder_is_not_replaced_by_that_of_a_paused_start(
         write_first_record(files, paused, "1 key group", is_first=True)
     write_first_record(files, taken, "1 key group", is_first=True)  # a store repeats it after a lost response
     assert read_record(files) == taken
-
-
-@pytest.mark.parametrize(
-    "damage", [{"numbers": None}, {"next_number": "7"}, {"retired": {"low": "what"}}, {"closed": {}}, {"more": 1}]
-)
-def test_a_damaged_history_is_an_error(damage: dict[str, Any]) -> None:
-    """It is part of the record of the job, which somebody may have edited."""
-    whole = upgraded(declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=7, last_pane=None)
-    with pytest.raises(CorruptState, match="restore this checkpoint from a savepoint"):
-        History.of({**whole, HISTORY: whole[HISTORY] | damage})
 
 
 def test_each_aggregate_is_compared_for_itself_whatever_its_name_is() -> None:
