@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.environment import class_is_loadable
@@ -147,7 +148,7 @@ def check_machines(driver: Machine, executors: Sequence[Machine]) -> Iterator[Fi
                 yield (_warning if same_series else _error)(one.host, problem)
         if abs(one.clock_s) > _MAX_CLOCK_S:
             direction = "ahead of" if one.clock_s > 0 else "behind"
-            problem = f"its clock is {abs(one.clock_s):g} s {direction} the driver's: synchronise the clocks"
+            problem = f"its clock is {duration_text(abs(one.clock_s))} {direction} the driver's: synchronise the clocks"
             yield _warning(one.host, problem)
 
 

@@ -14,6 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.recovery import kafka
 from panekeeper.recovery.cli import output
@@ -453,7 +454,7 @@ def _drill(options: Namespace) -> dict[str, Any]:
     from panekeeper.recovery.drill import names, run_drills
 
     def progress(result: Result) -> None:
-        sys.stderr.write(f"{result.outcome:<8} {result.drill} ({result.seconds:.0f} s)\n")
+        sys.stderr.write(f"{result.outcome:<8} {result.drill} ({duration_text(result.seconds)})\n")
         sys.stderr.flush()
 
     if options.list:

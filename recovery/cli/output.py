@@ -8,12 +8,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.recovery.storage.blobs import ProgressCallback, TransferProgress
 
 Fields = Mapping[str, Any]
 
 _KILO = 1000.0
-_UNITS = {"d": 86_400, "h": 3600, "m": 60, "s": 1}
 
 
 def printable(text: str) -> str:
@@ -48,15 +48,8 @@ def format_number(number: float | None) -> str:
 
 
 def format_age(seconds: float | None) -> str:
-    """Return how long ago something was, in the largest unit that fits; "none" if that is not known.
-
-    >>> format_age(12.3), format_age(90), format_age(7_200), format_age(200_000)
-    ('12s', '90s', '2h', '2d')
-    """
-    if seconds is None:
-        return "none"
-    unit, size = next((unit, size) for unit, size in _UNITS.items() if abs(seconds) >= 2 * size or size == 1)
-    return f"{seconds / size:.0f}{unit}"
+    """Return how long ago something was; "none" if that is not known."""
+    return "none" if seconds is None else duration_text(seconds)
 
 
 def format_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -148,7 +141,7 @@ def drain_lines(fields: Fields) -> str:
     """Return what `drain` prints; the open work of the job only as far as the job recorded it."""
     next_start = "the next start resumes there" if fields["resumable"] else "its windows are closed for good"
     lines = [
-        f"job {fields['job']!r} in {fields['checkpoint']}: {fields['state']} after {fields['seconds']:g} s",
+        f"job {fields['job']!r} in {fields['checkpoint']}: {fields['state']} after {duration_text(fields['seconds'])}",
         f"{_last_batches(fields)}; {next_start}",
     ]
     open_work = fields.get("open")

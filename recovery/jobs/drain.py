@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from panekeeper.framework.declarations.durations import Duration, to_seconds
+from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
 from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.jobs.status import job_name
@@ -109,8 +109,8 @@ def _wait(folder: CheckpointFolder, owner: LeaseOwner, deadline: Deadline, sleep
     left = deadline.seconds_left()
     if left <= 0:
         raise DrainTimeout(
-            f"{owner} has not drained {folder.root} within {deadline.seconds:g} s. It continues to drain and stays "
-            "resumable: wait with a longer timeout (--timeout), or see `panekeeper status`"
+            f"{owner} has not drained {folder.root} within {duration_text(deadline.seconds)}. It continues to drain "
+            "and stays resumable: wait with a longer timeout (--timeout), or see `panekeeper status`"
         )
     sleep(min(_POLL_SECONDS, left))
 

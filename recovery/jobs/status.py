@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.epochs import read_begin
@@ -284,22 +285,13 @@ def _behind(status: JobStatus, limits: Limits) -> Iterator[str]:
     if silent < -HEARTBEAT_TIMEOUT_US / 1e6:
         yield "its last heartbeat is in the future, so whether it runs is not known: a clock is wrong"
     if silent > HEARTBEAT_TIMEOUT_US / 1e6:
-        yield f"its process has sent no heartbeat for {_seconds(silent)}"
+        yield f"its process has sent no heartbeat for {duration_text(silent)}"
     if status.tick_error is not None:
         yield f"no tick of the wall clock can be written since {status.no_tick_since}: {status.tick_error}"
     if limits.lag is not None and lag is not None and lag > limits.lag:
-        yield f"its watermark is {_seconds(lag)} behind the present, and {_seconds(limits.lag)} are allowed"
+        yield f"its watermark is {duration_text(lag)} behind the present, and {duration_text(limits.lag)} are allowed"
     age = min(one for one in (status.run_age, status.last_batch_age, math.inf) if one is not None)
     if limits.age is not None and limits.age < age < math.inf:
-        yield f"no batch has ended for {_seconds(age)}, and {_seconds(limits.age)} are allowed"
+        yield f"no batch has ended for {duration_text(age)}, and {duration_text(limits.age)} are allowed"
     if limits.rows is not None and rows is not None and rows > limits.rows:
         yield f"its source holds {rows} rows that it has not read, and {limits.rows} are allowed"
-
-
-def _seconds(value: float) -> str:
-    """Return seconds without an exponent: a watermark may be years behind, as of a replay.
-
-    >>> _seconds(438_377_000.04), _seconds(0.5)
-    ('438,377,000 s', '0.5 s')
-    """
-    return f"{round(value, 1):,.12g} s"

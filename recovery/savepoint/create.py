@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.declarations.durations import Duration, to_seconds
+from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import (
@@ -316,7 +316,7 @@ def request_savepoint_batch(
             return batch
         if deadline.has_passed():
             raise SavepointRefused(
-                f"{owner} has committed no batch within {timeout:g} s, so there is nothing new to save; "
+                f"{owner} has committed no batch within {duration_text(timeout)}, so there is nothing new to save; "
                 f"wait longer (--timeout), or drain it first: panekeeper drain {folder.root}"
             )
         sleep(_POLL_SECONDS)

@@ -31,8 +31,8 @@ def test_an_executor_like_the_driver_has_no_problem() -> None:
         (replace(DRIVER, packages={**DRIVER.packages, "pyarrow": "1.0"}), "error", "pyarrow 1.0 is there and 2.1.0"),
         (replace(DRIVER, packages={**DRIVER.packages, "pyarrow": "2.0"}), "warning", "pyarrow 2.0 is there and 2.1.0"),
         (replace(DRIVER, packages={**DRIVER.packages, "panekeeper": "0.2.0"}), "error", "panekeeper 0.2.0 is there"),
-        (replace(DRIVER, clock_s=90.0), "warning", "90 s ahead of the driver's"),
-        (replace(DRIVER, clock_s=-7.0), "warning", "7 s behind the driver's"),
+        (replace(DRIVER, clock_s=90.0), "warning", "90s ahead of the driver's"),
+        (replace(DRIVER, clock_s=-7.0), "warning", "7s behind the driver's"),
     ],
     ids=["python", "other series", "same series", "panekeeper", "ahead", "behind"],
 )

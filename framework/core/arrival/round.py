@@ -14,6 +14,7 @@ import pyarrow as pa
 from panekeeper.framework.core.arrival.event_table import EventTable
 from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
 from panekeeper.framework.core.stable_order import ranked
+from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
 
 _NOT_IN_ROUND = -(2**62)
@@ -149,7 +150,7 @@ def _require_bounded(times: np.ndarray, period: int) -> None:
     """Refuse a leap of the clock over more periods than fit into memory: it would end the worker, at each start."""
     if float(times.sum(dtype=np.float64)) > MOST_TIMERS:
         raise InputError(
-            f"the arrival time leaps over {times.max()} periods of {period / 1e6:g} s, and each of them fires: rows "
+            f"the arrival time leaps over {times.max()} periods of {us_text(period)}, and each of them fires: rows "
             "of a micro-batch are years apart, or one of them has a time such as 1970. Nothing was committed; refuse "
             "such rows by reject=, or take a longer period"
         )

@@ -18,6 +18,7 @@ from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import timer_period
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import ends_of
+from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding
 
@@ -86,7 +87,7 @@ class Timers:
         none_passes = self._contents.fires_when_empty and self._window.partition_eviction is None
         if self._caught_up > MOST_CAUGHT_UP or (none_passes and periods > MOST_CAUGHT_UP):
             raise InputError(
-                f"more than {MOST_CAUGHT_UP:,} periods of {self._period / 1e6:g} s were missed, and by catch_up='each' "
+                f"more than {MOST_CAUGHT_UP:,} periods of {us_text(self._period)} were missed, and by catch_up='each' "
                 "each of them fires: their results do not fit into memory. Nothing was committed; start the job with "
                 "catch_up='once' or 'skip', which can be changed back for the start after it, or take a longer period"
             )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 
@@ -81,6 +82,6 @@ def lateness_text(time: int | None, window: TimeInterval, record: IntervalRecord
     """Return why a row of this event time (us) was dropped."""
     if record.flushed or time is None:
         return "the job was flushed; its windows take no more rows"
-    behind = (record.watermark - time) / 1e6
+    behind = duration_text((record.watermark - time) / 1e6)
     rule = "every pane it belongs to is closed" if window.late == "pane" else "older than the discard age"
-    return f"{behind:g} s behind the watermark: {rule}"
+    return f"{behind} behind the watermark: {rule}"

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 
 from panekeeper.framework.core.job_spec import OnError
 from panekeeper.framework.core.stored_names import is_stored_name
+from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.engine.flow import packing
@@ -81,9 +82,9 @@ class Intake:
         if self.key_groups is not None and not 1 <= self.key_groups <= MAX_KEY_GROUPS:
             raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MAX_KEY_GROUPS}")
         if self.watermark_us < 0:
-            raise DeclarationError(f"watermark is {self.watermark_us / 1e6:g} s; the delay must not be negative")
+            raise DeclarationError(f"watermark is {us_text(self.watermark_us)}; the delay must not be negative")
         if self.max_ahead_us is not None and self.max_ahead_us < 0:
-            raise DeclarationError(f"max_ahead is {self.max_ahead_us / 1e6:g} s; it must not be negative")
+            raise DeclarationError(f"max_ahead is {us_text(self.max_ahead_us)}; it must not be negative")
         self._check_columns()
 
     def _check_columns(self) -> None:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -34,6 +33,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.engine.session.columns import column
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class RowChecks:
             outside = F.concat(text, F.lit(" is outside of the years 1 to 9999"))
             detail = F.when(reason == out_of_range, outside).otherwise(detail)
             if self.max_ahead_us is not None:
-                limit = timedelta(microseconds=self.max_ahead_us)
+                limit = us_text(self.max_ahead_us)
                 after = "its arrival" if what == "event time" else "its batch"
                 now = arrival_text(self._arrival() if what == "event time" else None)
                 ahead = F.concat(text, F.lit(f" is more than {limit} ahead of {after} at "), now)

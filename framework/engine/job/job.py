@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from panekeeper.framework.declarations.durations import Duration
+from panekeeper.framework.declarations.durations import Duration, duration_text
 from panekeeper.framework.declarations.errors import CheckpointError, DrainTimeout, JobNotRunning, PanekeeperError
 from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
 from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
@@ -227,7 +227,9 @@ class Job:
                 self._end.drained.clear()
                 self._run_command("drain", self._end.drained, deadline)
         except TimeoutError as error:
-            what = f"job {self._name!r} has not drained within {deadline.seconds:g} s; it ends after its batch"
+            what = (
+                f"job {self._name!r} has not drained within {duration_text(deadline.seconds)}; it ends with its batch"
+            )
             raise DrainTimeout(f"{what}; if it is killed before, it resumes with that batch") from error
         require_all_batches_committed(self._files)
         return self._totals.drained(self._name)

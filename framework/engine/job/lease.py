@@ -26,6 +26,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
@@ -53,6 +54,7 @@ from panekeeper.state.log import logger
 
 HEARTBEAT_SECONDS = 5.0
 _TIMEOUT_SECONDS = HEARTBEAT_TIMEOUT_US // 1_000_000
+_TIMEOUT = duration_text(_TIMEOUT_SECONDS)
 
 _held: dict[str, Lease] = {}
 """Leases of this process by token: in this process the job itself says whether it has ended."""
@@ -302,8 +304,8 @@ class Lease:
                 return
             self._expired = CheckpointInUse(
                 f"{self._owner} could not renew its lease of the checkpoint {self._folder.root} for "
-                f"{silent_us // 1_000_000} s ({first_line(error)}), and a job on another host may take over: so it has "
-                "stopped. Nothing is lost; once the folder can be written, start it again"
+                f"{duration_text(silent_us / 1e6)} ({first_line(error)}), and a job on another host may take over: so "
+                "it has stopped. Nothing is lost; once the folder can be written, start it again"
             )
         self._end_job(self._expired)
 
@@ -392,21 +394,21 @@ def _in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str, now: int) -> 
 def if_it_crashed(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> str:
     """Return what to do if the owner of a lease is gone, to be added to a message; empty if it is known to live."""
     if not owner.is_on_this_machine:
-        return f"; if that process has crashed, this one may start {_TIMEOUT_SECONDS} s after its last heartbeat"
+        return f"; if that process has crashed, this one may start {_TIMEOUT} after its last heartbeat"
     silent = (now - owner.seen) // 1_000_000
     if silent <= _TIMEOUT_SECONDS:
         return ""
     # It is suspended, could not reach the folder at its end, or another process has its number, as after a reboot.
     return (
-        f"; it has sent no heartbeat for {silent} s: end process {owner.pid} if it is that one, else remove "
-        f"{RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.place}"
+        f"; it has sent no heartbeat for {duration_text(silent)}: end process {owner.pid} if it is that one, else "
+        f"remove {RUNNING_FILE} and {CLAIMS_FOLDER} in {folder.place}"
     )
 
 
 def _lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:
     end = "This batch is not committed, and nothing is lost" if owner.what == "job" else "It changes nothing more"
     return CheckpointInUse(
-        f"{owner} has lost the lease of the checkpoint {folder.root}: it sent no heartbeat for {_TIMEOUT_SECONDS} s, "
+        f"{owner} has lost the lease of the checkpoint {folder.root}: it sent no heartbeat for {_TIMEOUT}, "
         f"and another job or a restore has taken over. {end}; `panekeeper status {folder.root}` shows which job runs "
         "there now"
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.framework.declarations.durations import duration_text, to_datetime
 
 DOWNTIME = StructType(
     [
@@ -73,12 +73,12 @@ class Downtime:
     def __str__(self) -> str:
         ended = "ended" if self.clean else "was last seen"
         rows = [
-            ("down for", f"{self.seconds:,.1f} s ({ended} at {self.stopped_at:%Y-%m-%dT%H:%M:%SZ})"),
-            ("timers overdue", f"{self.timers_overdue:,}, the oldest by {self.late_seconds:,.1f} s"),
+            ("down for", f"{duration_text(self.seconds)} ({ended} at {self.stopped_at:%Y-%m-%dT%H:%M:%SZ})"),
+            ("timers overdue", f"{self.timers_overdue:,}, the oldest by {duration_text(self.late_seconds)}"),
             ("results caught up", f"{self.results:,}"),
             ("tuples aged out", f"{self.tuples_aged_out:,}"),
             ("partitions aged out", f"{self.partitions_aged_out:,}"),
-            ("clock went back", f"{self.clock_back_seconds:,.1f} s" if self.clock_back_seconds else "no"),
+            ("clock went back", duration_text(self.clock_back_seconds) if self.clock_back_seconds else "no"),
         ]
         lines = [f"  {name:<20} {value}" for name, value in rows]
         return "\n".join([f"job {self.job!r} is back:", *lines])

@@ -200,7 +200,7 @@ def test_a_drain_that_takes_too_long_continues_after_the_timeout(checkpoint: Loc
     """The error says so, after exactly the timeout."""
     lease = acquire(checkpoint, "readings")
     clock = Clock()
-    with pytest.raises(DrainTimeout, match=r"within 3 s. It continues to drain and stays resumable"):
+    with pytest.raises(DrainTimeout, match=r"within 3s. It continues to drain and stays resumable"):
         drain(whole(checkpoint), timeout=3, now=clock.now, sleep=clock.sleep)
     assert clock.us == 3_000_000
     assert lease.release_if_ended()

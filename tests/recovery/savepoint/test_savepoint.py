@@ -149,7 +149,7 @@ def test_a_running_job_is_saved_as_of_the_batch_it_takes_for_it(
 def test_a_running_job_that_commits_no_batch_is_a_timeout(stored_job: FakeCheckpoint, archive: MemoryArchive) -> None:
     """Only while the owner of the lease lives: that of a crashed process is not waited for."""
     stored_job.lease(pid=os.getpid())
-    with pytest.raises(SavepointRefused, match=r"has committed no batch within 0 s, .* drain it first"):
+    with pytest.raises(SavepointRefused, match=r"has committed no batch within 0s, .* drain it first"):
         savepoint(stored_job.root, "one", to=archive, timeout=0)
     stored_job.lease(pid=2**22 + 1)
     savepoint(stored_job.root, "two", to=archive)

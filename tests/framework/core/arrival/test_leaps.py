@@ -23,7 +23,7 @@ def test_a_leap_of_fifty_years_by_seconds_names_the_way_out(name: str) -> None:
     """A row of 1970 before those of today; nothing is stored, and without that row the others are processed."""
     spec, store = job(WINDOWS[name], n=agg.count()), MemoryStore()
     today = rows(("a", 1), ("b", 2), at=54 * YEAR)
-    with pytest.raises(InputError, match=r"leaps over 17\d{8} periods of 1 s, .*; refuse such rows by reject="):
+    with pytest.raises(InputError, match=r"leaps over 17\d{8} periods of 1s, .*; refuse such rows by reject="):
         run(spec, store, rows(("a", 1), at=S), today)
     assert store.entries == {}
     assert run(spec, store, today).counts["admitted"] == 2
