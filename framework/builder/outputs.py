@@ -22,7 +22,7 @@ from panekeeper.framework.builder.places import (
 from panekeeper.framework.declarations.errors import CheckpointInUse, DeclarationError, ForeignCheckpoint, JobNotRunning
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
-from panekeeper.state.checkpoint.control_files import write_control_file
+from panekeeper.state.checkpoint.control_files import remove_ends_elsewhere, write_control_file
 from panekeeper.state.checkpoint.epochs import POINTER_FILE, read_pointer
 from panekeeper.state.own_paths import follow
 
@@ -95,7 +95,8 @@ class Computation:
         batch which it has (as Delta's `txnVersion` does) must run `batch.count()`, or the query cannot start again.
 
         Args:
-            checkpoint: the folder that the query then gets as its `checkpointLocation`, too: ticks are written there.
+            checkpoint: the folder that the query then gets as its `checkpointLocation`, too: ticks are written there. A
+                query with another one fails in its first batch.
 
         Raises:
             CheckpointError: as `DeltaJob.start`.
@@ -103,6 +104,7 @@ class Computation:
             StateError: as `DeltaJob.start`.
         """
         from panekeeper.framework.engine.job.checkpoint_checks import open_checkpoint, record_upgrade
+        from panekeeper.framework.engine.job.own_query import require_its_checkpoint
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
         from panekeeper.framework.engine.session.settings import require_state_settings
 
@@ -116,7 +118,9 @@ class Computation:
         follow(files.without_java())
         record, pipeline = open_checkpoint(files, self._pipeline, own_query=True)
         record_upgrade(files, record)
+        remove_ends_elsewhere(files)
         write_control_file(files, "resume")
+        require_its_checkpoint(files)
         packed = pipeline.packed(files, record.group_ids)
         return unpack(packed, "results", pipeline.spec.results_schema)
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from integration_tests.selection import first_before_release
 from panekeeper import SetupError, Time, TimeInterval, Tumbling, agg, windowed
@@ -14,6 +15,8 @@ from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame
 
     from integration_tests.engine.conftest import Reading, Readings
@@ -149,6 +152,22 @@ def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -
             run()
     finally:
         readings.spark.conf.set(FORMAT_SETTING, "2")
+
+
+def test_transform_names_a_query_whose_checkpoint_is_another(readings: Readings) -> None:
+    """Its ticks would go to the one folder and its offsets to the other. With the folder that both have it goes on."""
+    other = readings.folder / "other"
+    readings.put(("a", "10:00:10", 1), ("a", "10:05:00", 2))
+
+    def run(location: Path) -> None:
+        frame = readings.computed().transform(checkpoint=readings.checkpoint)
+        writer = frame.writeStream.format("memory").queryName("own").option("checkpointLocation", str(location))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with pytest.raises(StreamingQueryException, match=rf"checkpointLocation at \S*{other}, .* the same folder"):
+        run(other)
+    run(readings.checkpoint)
+    assert readings.spark.table("own").count() == 1
 
 
 def test_order_by_declares_the_order_of_arrival(readings: Readings) -> None:

@@ -34,6 +34,9 @@ ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 CHECKPOINT_COMMANDS = ("drain", "savepoint")
 """Commands that make a batch a checkpoint of a kind, and leave the windows as they are."""
 
+ELSEWHERE = "elsewhere:"
+"""Begins the kind of a control file that ends a query: its checkpoint is at the place that follows."""
+
 _log = logger("job")
 
 
@@ -58,6 +61,20 @@ def write_control_file(folder: CheckpointFolder, kind: ControlKind, *, us: int |
             number += 1
         else:
             return number
+
+
+def end_query_elsewhere(folder: CheckpointFolder, location: str) -> None:
+    """Let the next batch that reads the newest control file fail: its query has its checkpoint at `location`."""
+    number = newest_control_file(folder)
+    row = {"kind": ELSEWHERE + location, "us": now_us(), "number": number}
+    folder.write_json(control_file(number), row, replace=True)
+
+
+def remove_ends_elsewhere(folder: CheckpointFolder) -> None:
+    """Remove what `end_query_elsewhere` has written: a query that has its checkpoint in this folder is to read on."""
+    for number in _numbers(folder):
+        if str(folder.read_json(control_file(number))["kind"]).startswith(ELSEWHERE):
+            folder.remove(control_file(number))
 
 
 def newest_control_file(folder: CheckpointFolder) -> int:

@@ -25,12 +25,12 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import BatchOutcome, with_port_column
-from panekeeper.framework.declarations.errors import utf8_errors
+from panekeeper.framework.declarations.errors import CheckpointError, utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import from_segment, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
-from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS, ELSEWHERE
 from panekeeper.state.checkpoint.job_record import RunRecord
 from panekeeper.state.handler import CheckpointReason
 from panekeeper.state.spark_store import SparkStore
@@ -96,6 +96,7 @@ class KeyGroupProcessor(StatefulProcessor):
         """Nothing to close: the store belongs to Spark."""
 
     def _run(self, group: int, packed: list[Row], timer_values: TimerValues) -> Iterator[Row]:
+        _require_its_checkpoint(packed)
         moved = watermark_step(timer_values.getCurrentWatermarkInMs()) if self._timers else []
         steps = to_steps(packed, self._ports)
         checkpoint_info = self._checkpoint_info(group, packed) if self._spec.handlers else None
@@ -142,6 +143,15 @@ class KeyGroupProcessor(StatefulProcessor):
         else:
             self._handle.registerTimer(new)
             self._registered.update((new,))
+
+
+def _require_its_checkpoint(packed: list[Row]) -> None:
+    for row in packed:
+        if row.kind.startswith(ELSEWHERE):
+            raise CheckpointError(
+                f"the query has its checkpointLocation at {row.kind.removeprefix(ELSEWHERE)}, and transform() has "
+                "another checkpoint; give both the same folder"
+            )
 
 
 def ceil_ms(us: int) -> int:
