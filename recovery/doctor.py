@@ -156,12 +156,7 @@ _ROWS = 1000
 
 
 def place_problem(spark: SparkSession, place: str) -> str | None:
-    """Return why jobs cannot use a place; None if they can. What it writes there, it removes again.
-
-    Args:
-        spark: the session of the jobs.
-        place: path or URL of a folder, which need not exist.
-    """
+    """Return why jobs cannot use a folder, which need not exist; None if they can. It removes what it writes there."""
     try:
         folder = qualified_path(place)
     except DeclarationError as error:
@@ -214,12 +209,7 @@ class Examination:
 
 
 def examine(spark: SparkSession, places: Sequence[str] = ()) -> Examination:
-    """Examine a session, the machines of its cluster, and places for checkpoints and tables.
-
-    Args:
-        spark: the session of the jobs.
-        places: paths or URLs; a small folder is written there and removed.
-    """
+    """Examine a session, the machines of its cluster, and places for checkpoints and tables."""
     jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side knows its version and classes
     settings = {name: spark.conf.get(name, None) for name in (*DELTA_SETTINGS, *STATE_SETTINGS)}
     findings = list(check_settings(settings))

@@ -43,10 +43,6 @@ class SourceOffsets:
 def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> SourceOffsets:
     """Return where the job of a checkpoint continues in Kafka, whether it runs or not.
 
-    Args:
-        checkpoint: the folder or URL that `start(checkpoint=...)` got.
-        s3: how S3 is reached.
-
     Raises:
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
         SavepointError: no batch was committed there, or the job reads nothing from Kafka.
@@ -61,11 +57,6 @@ def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> 
 
 def savepoint_offsets(location: LocationOrArchive, name: str, *, s3: S3Options | None = None) -> SourceOffsets:
     """Return where a job that is restored from a savepoint continues in Kafka.
-
-    Args:
-        location: where the savepoint is.
-        name: of the savepoint.
-        s3: how S3 is reached.
 
     Raises:
         NoSuchSavepoint: there is none of this name.
@@ -133,16 +124,13 @@ class DeletedMessages:
 def deleted_messages(
     offsets: SourceOffsets, servers: str, *, config: Mapping[str, str] | None = None, timeout: float = TIMEOUT
 ) -> list[DeletedMessages]:
-    """Compare where a job continues with the messages that the broker has.
+    """Return the messages that the brokers no longer have where a job continues, by topic and partition.
 
     Args:
         offsets: where the job continues.
         servers: `host:port`, several with commas, as the option `kafka.bootstrap.servers` of the job.
         config: further settings of librdkafka's client, such as `security.protocol` and `sasl.password`.
         timeout: how long each response is waited for, in seconds.
-
-    Returns:
-        What is gone, by topic and partition; empty if everything is there.
 
     Raises:
         SetupError: the extra `kafka` is not installed.

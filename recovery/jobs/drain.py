@@ -28,12 +28,7 @@ _POLL_SECONDS = 0.2
 
 
 def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointFolder:
-    """Return the folder that a path or URL names.
-
-    Args:
-        checkpoint: the path or URL. One that is neither local nor on S3 is reached through Spark, which is started.
-        s3: how S3 is reached.
-    """
+    """Return the folder of a path or URL; one neither local nor on S3 is reached through Spark, which is started."""
     files = files_at(checkpoint, s3)
     if files is not None:
         return files
@@ -51,12 +46,6 @@ def drain(
     sleep: Callable[[float], None] = time.sleep,
 ) -> dict[str, Any]:
     """Drain the job that runs on a checkpoint, and return once it has ended and no batch is uncommitted.
-
-    Args:
-        root: the checkpoint.
-        timeout: how long to wait for it: `"5 minutes"`, a `timedelta`, or seconds.
-        now: returns the time, us since the epoch.
-        sleep: called with a number of seconds to wait.
 
     Returns:
         checkpoint, job, state, last_offset, last_commit, resumable, seconds (how long it took); batch and open (the
@@ -90,11 +79,7 @@ def drain(
 
 
 def _still_runs(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> bool:
-    """Return whether this job still has the lease, at the time `now` (us since the epoch).
-
-    Raises:
-        JobNotRunning: it has crashed.
-    """
+    """Return whether this job still has the lease; raises `JobNotRunning` if it has crashed."""
     present = read_owner(folder)
     if present is None or present.token != owner.token:
         return False

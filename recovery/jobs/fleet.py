@@ -29,20 +29,10 @@ def list_jobs(
     s3: S3Options | None = None,
     now: Callable[[], int] = now_us,
 ) -> list[JobStatus]:
-    """List the jobs whose checkpoints are under some folders.
+    """Return the status of each job whose checkpoint is under some folders, or is one of them, by checkpoint.
 
-    Folders within a checkpoint, a Delta table or a location of savepoints are not looked into.
-
-    Args:
-        roots: folders, or URLs of S3; a checkpoint itself, too.
-        depth: how many folders deep to look.
-        limits: beyond what a running job is behind; none if not given.
-        s3: how S3 is reached.
-        now: returns the time, us since the epoch.
-
-    Returns:
-        The `status` of each, sorted by checkpoint. One that cannot be read has the state "damaged", the reason in why,
-        and None in all else.
+    Folders within a checkpoint, a Delta table or a location of savepoints are not looked into. A job that cannot be
+    read has the state "damaged", and the reason in why.
 
     Raises:
         ArchiveNotFound: a root is not there.
@@ -50,24 +40,20 @@ def list_jobs(
     """
     found: dict[str, _Found] = {}
     for root in roots:
-        found |= {folder.root: (folder, problem) for folder, problem in _checkpoints(_root(root, s3), depth)}
+        files = files_at(root, s3)
+        if files is None:
+            raise ArchiveError(
+                f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3; `panekeeper status` "
+                "takes the checkpoint of one job"
+            )
+        if not files.exists():
+            raise ArchiveNotFound(
+                f"{files.root} is not there; give a folder, or s3://bucket/prefix, that holds checkpoints"
+            )
+        found |= {folder.root: (folder, problem) for folder, problem in _checkpoints(files, depth)}
     at = now()
     rows = map_parallel(lambda one: _row(*one, limits or Limits(), at), [found[name] for name in sorted(found)])
     return [row for _, row in rows]
-
-
-def _root(root: Location, s3: S3Options | None) -> Files:
-    files = files_at(root, s3)
-    if files is None:
-        raise ArchiveError(
-            f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3; `panekeeper status` "
-            "takes the checkpoint of one job"
-        )
-    if not files.exists():
-        raise ArchiveNotFound(
-            f"{files.root} is not there; give a folder, or s3://bucket/prefix, that holds checkpoints"
-        )
-    return files
 
 
 def _checkpoints(root: Files, depth: int) -> list[_Found]:
@@ -79,7 +65,7 @@ def _checkpoints(root: Files, depth: int) -> list[_Found]:
         for folder, (inner, problem) in map_parallel(_list, level):
             if problem is not None:
                 found.append((folder, problem))
-            elif _is_checkpoint(folder, inner):
+            elif EPOCHS_FOLDER in inner and (folder.exists(POINTER_FILE) or epoch_numbers(folder)):  # be it damaged
                 found.append((folder, None))
             elif LOG not in inner and not set(inner) >= _SAVEPOINTS:
                 below += [folder.child(name) for name in inner]
@@ -92,11 +78,6 @@ def _list(folder: Files) -> tuple[list[str], str | None]:
         return folder.folders(), None
     except (OSError, ArchiveError) as error:
         return [], f"it cannot be listed: {error}"
-
-
-def _is_checkpoint(folder: Files, inner: list[str]) -> bool:
-    """Return whether a folder is a checkpoint, be it damaged."""
-    return EPOCHS_FOLDER in inner and (folder.exists(POINTER_FILE) or bool(epoch_numbers(folder)))
 
 
 def _row(folder: Files, problem: str | None, limits: Limits, at: int) -> JobStatus:

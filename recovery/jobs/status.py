@@ -142,11 +142,6 @@ class Limits:
 def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
     """Return the status of the job of a checkpoint.
 
-    Args:
-        root: the checkpoint.
-        limits: beyond what a running job is behind; none if not given.
-        now: returns the time, us since the epoch.
-
     Raises:
         ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
         CorruptState: the job record is damaged.

@@ -31,13 +31,8 @@ from panekeeper.state.prepared import last_prepared
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
     """Return role -> the newest version that holds no row of a later batch.
 
-    An interrupted batch may have been committed to some tables and not to others. Each commit has its batch as a
-    transaction.
-
-    Args:
-        tables: role -> folder.
-        transactions: role -> the id of the transactions of the job in it.
-        batch: the last batch whose rows are included.
+    An interrupted batch may have been committed to some tables and not to others. Each commit has its batch as the
+    version of a transaction of the job.
 
     Raises:
         SavepointError: a table has a later batch, and its log does not go back to it any more.
@@ -110,17 +105,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:
-    """Refuse a table that another checkpoint writes to.
-
-    Args:
-        table: its path.
-        owner: the id of the checkpoint that it belongs to; None if it does not say.
-        folder: the checkpoint at hand.
-        record: what that says of its job.
-
-    Raises:
-        SavepointRefused: it belongs to another one.
-    """
+    """Raise `SavepointRefused` if a table says that it belongs to another checkpoint."""
     if owner not in (None, record.id):
         raise SavepointRefused(
             f"the table {table} belongs to another checkpoint (id {owner}) than {folder.root}; give that one"

@@ -38,11 +38,7 @@ class _StartReached(BaseException):
 
 
 def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> DeltaJob:
-    """Return the job that a file declares.
-
-    Args:
-        file: its path; `path.py:NAME` for another name than `job`.
-        spark: the session that a function is called with; a new one if not given.
+    """Return the job that a file declares; `path.py:NAME` has another name than `job`.
 
     Raises:
         JobFileError: the file is not there, fails, declares no job, or starts something else.

@@ -167,12 +167,7 @@ def vacuum_statement(
 ) -> str | None:
     """Return the statement for Spark; None if it would remove a file of a needed version.
 
-    Args:
-        path: the table's path or URL.
-        files: its folder; None if only Spark reaches it.
-        needed: versions that must remain readable.
-        retain: for how long files of earlier versions are kept.
-        now: the current time.
+    `files` is the table's folder, None if only Spark reaches it.
     """
     kept = WEEK
     if files is not None:
