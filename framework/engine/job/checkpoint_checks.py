@@ -33,8 +33,9 @@ from panekeeper.framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from panekeeper.framework.engine.session.environment import check_environment, class_is_loadable, require_names
+from panekeeper.framework.engine.session.environment import check_packages, class_is_loadable, require_names
 from panekeeper.framework.engine.session.java_libraries import S3, require_libraries
+from panekeeper.framework.engine.session.python_workers import prepare_workers, require_packages
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.session.settings import (
     DELTA_EXTENSION,
@@ -98,7 +99,7 @@ _log = logger("job")
 
 def check_session(spark: SparkSession, places: Collection[str]) -> None:
     """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
-    check_environment(given_delta=True)
+    check_packages()
     for name, wanted in DELTA_SETTINGS.items():
         if wanted not in (spark.conf.get(name, "") or ""):
             raise SetupError(
@@ -109,6 +110,8 @@ def check_session(spark: SparkSession, places: Collection[str]) -> None:
             "this Spark session has no Delta: its settings name Delta's classes, but its Java side does not have them; "
             "take it from panekeeper.session(), or give spark-submit the jars of Delta"
         )
+    prepare_workers(spark)
+    require_packages(spark)
     require_names(spark, places)
     if any(is_s3(place) for place in places):
         require_libraries(spark, S3)

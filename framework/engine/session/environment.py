@@ -45,7 +45,7 @@ class Versions:
 
 
 def check_environment(*, given_delta: bool = False) -> None:
-    """Check Python, Java and the packages, before Spark starts or in a running session.
+    """Check Python, Java and the packages, before Spark starts.
 
     Args:
         given_delta: Delta's Java side is there already, so its Python side is the platform's to choose.
@@ -53,8 +53,13 @@ def check_environment(*, given_delta: bool = False) -> None:
     Raises:
         SetupError: something is missing or has the wrong version; one line says what to install.
     """
-    line = find_problem(installed(), given_delta=given_delta)
-    if line is not None:
+    if (line := find_problem(installed(), given_delta=given_delta)) is not None:
+        raise SetupError(line)
+
+
+def check_packages() -> None:
+    """Check the packages beside a session that runs: which Java it has, and which Delta, is decided."""
+    if (line := _package_problem(_packages_found(), given_delta=True)) is not None:
         raise SetupError(line)
 
 
@@ -139,16 +144,19 @@ def _package_problem(packages: Mapping[str, str], *, given_delta: bool) -> str |
 
 def installed() -> Versions:
     """Look at this interpreter, its packages, and the Java that Spark would start."""
-    java, packages = java_executable(), {}
-    ran = None if java is None else subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    java, version = java_executable(), None
+    if java is not None:
+        ran = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        version = java_major(ran.stderr + ran.stdout)
+    return Versions(python=sys.version_info[:2], java=version, packages=_packages_found())
+
+
+def _packages_found() -> dict[str, str]:
+    found = {}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            packages[name] = metadata.version(name)
-    return Versions(
-        python=sys.version_info[:2],
-        java=None if ran is None else java_major(ran.stderr + ran.stdout),
-        packages=packages,
-    )
+            found[name] = metadata.version(name)
+    return found
 
 
 def java_major(text: str) -> int | None:

@@ -6,15 +6,22 @@ all windows first, two thirds of what that process costs, before the first batch
 
 Spark's worker collects all garbage after every task. Looking through everything that pyspark, pandas and Arrow have
 imported, again and again, was more than half of what our workers did on small batches: `freeze_gc`.
+
+Spark itself gives workers the folder in which the program was launched, and nothing of what the program has put on its
+path. `prepare_workers` gives those on this machine the path of the program, so that they find what it finds.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 import sys
+import sysconfig
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,15 +30,94 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.state.spark_store import SparkStore
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 
 _pickle: Any = CloudPickleSerializer()  # what Spark itself serializes processors with
 _main = getattr(sys.modules.get("__main__"), "__spec__", None)
 if _main is not None and _main.name == "pyspark.sql.streaming.transform_with_state_driver_worker":
     sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for as long as the process lives
+
+
+_PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
+_NEEDED = ("panekeeper", "pyspark", "pandas", "pyarrow", "numpy", "google.protobuf")
+_STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+_checked: set[str] = set()
+"""The Spark applications whose workers have all packages."""
+_first_seen: dict[str, int] = {}
+"""File of a module -> when it was written, as it was found first."""
+
+
+def prepare_workers(spark: SparkSession) -> None:
+    """Let the Python workers of a session on this machine find the code of this program.
+
+    What a worker gets is part of each function that Spark sends it, so it holds for what is declared from now on.
+    """
+    context: Any = spark.sparkContext
+    if _is_local(context):
+        if not context.getConf().contains(f"spark.executorEnv.{_PYTHONPATH}"):
+            context.environment[_PYTHONPATH] = import_path()
+        context.environment[_CODE] = code_version()
+        if not (os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")):
+            context.pythonExec = sys.executable  # Spark would take the python3 of the shell
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Java's log has no other way
+    # At WARN Spark says of each key group that it is new.
+    log4j = jvm.org.apache.logging.log4j
+    log4j.core.config.Configurator.setLevel(_STATE_SERVER, log4j.Level.ERROR)
+
+
+def require_packages(spark: SparkSession) -> None:
+    """Check once that the Python workers of a session have all packages, unless they run this very Python.
+
+    Raises:
+        SetupError: one is missing, or no worker can be started; the message says what to set.
+    """
+    context: Any = spark.sparkContext
+    if context.applicationId in _checked or (_is_local(context) and context.pythonExec == sys.executable):
+        return
+    try:
+        found = context.parallelize(_NEEDED, 1).map(find_spec).map(bool).collect()
+        problem = ", ".join(name for name, is_there in zip(_NEEDED, found, strict=True) if not is_there)
+    except Exception as error:  # noqa: BLE001 -- whatever it is: the message has all of it
+        problem = str(error)
+    if problem:
+        raise SetupError(
+            f"the Python of Spark's workers, {context.pythonExec}, lacks what Panekeeper needs: start the session with "
+            f"the variable PYSPARK_PYTHON={sys.executable}, or with another Python that has these packages. "
+            f"Missing: {problem}"
+        )
+    _checked.add(context.applicationId)
+
+
+def _is_local(context: Any) -> bool:
+    return bool(context.master.startswith("local") and not context.master.startswith("local-cluster"))
+
+
+def import_path() -> str:
+    """Return the path of this program as `PYTHONPATH`: a worker that has it imports the same files."""
+    return os.pathsep.join(dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path))
+
+
+def code_version() -> str:
+    """Return a text that changes when the file of an imported module of the user's does.
+
+    A worker keeps the modules that it has imported. Spark starts others where a variable of theirs differs, so after
+    an edit and a reload no worker goes on with the code of before.
+    """
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    changed = []
+    for module in [*sys.modules.values()]:
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and not file.startswith(installed):
+            with suppress(OSError):
+                written = Path(file).stat().st_mtime_ns
+                if _first_seen.setdefault(file, written) != written:
+                    changed.append(f"{file} {written}")
+    return hashlib.sha256("\n".join(sorted(changed)).encode()).hexdigest()[:16] if changed else ""
 
 
 @cache

@@ -30,6 +30,7 @@ from panekeeper.framework.engine.session.java_libraries import (
     spark_home,
     submitted_settings,
 )
+from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.s3_settings import s3_settings
 from panekeeper.framework.engine.session.settings import (
     DELTA_EXTENSION,
@@ -101,7 +102,9 @@ def session(
             require_libraries(running, libraries)
     for name, value in given.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    prepare_workers(spark)
+    return spark
 
 
 def _running() -> SparkSession | None:
@@ -180,7 +183,8 @@ def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[
         "spark.sql.session.timeZone": "UTC",
         # A quarter of the memory: Python workers and RocksDB live outside the Java heap and need the rest.
         "spark.driver.memory": f"{min(8, max(1, memory // _GIB // 4))}g",
-        # Nothing in the launch directory shadows a package in the Python workers.
+        # Nothing in the launch directory shadows a package in the Python workers, but what the program itself imports
+        # from there: on this machine `prepare_workers` gives them its path.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         # Quiet: a job reports by its own status.
         "spark.ui.enabled": "false",
@@ -189,19 +193,12 @@ def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[
 
 
 def _local_settings() -> dict[str, str]:
-    """What only holds when driver and workers share this machine.
-
-    The safe path hides the program's own folder from the workers; it is given back here, because a user's operator
-    may live in a module beside the program. The driver imported Panekeeper with that folder in front, so nothing in
-    it shadows ours. (The launch directory is another folder, and stays hidden.)
-    """
+    """What only holds when driver and workers share this machine."""
     settings = {}
     if _fits_socket_names(folder := tempfile.gettempdir()):
         # TCP waits for the acknowledgement of a small message, 40 ms at each step into Python; these sockets do not.
         settings["spark.python.unix.domain.socket.enabled"] = "true"
         settings["spark.python.unix.domain.socket.dir"] = folder
-    if not sys.flags.safe_path:
-        settings["spark.executorEnv.PYTHONPATH"] = str(Path(sys.path[0]).absolute())
     if "SPARK_CONF_DIR" not in os.environ:  # else the user has a log configuration of their own
         log = Path(__file__).with_name("log4j2.properties")
         settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={log.as_uri()}"

@@ -1,16 +1,26 @@
-"""The driver names the state of a processor without loading it; a task loads it with its first call."""
+"""What Python workers load, which code of the user they find, and which packages they must have."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark import TaskContext
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from panekeeper.framework.engine.session.python_workers import DeferredProcessor
+from panekeeper.framework.declarations.errors import SetupError
+from panekeeper.framework.engine.session.python_workers import (
+    DeferredProcessor,
+    code_version,
+    import_path,
+    require_packages,
+)
 from tests.project.sources import ROOT
 
 DRIVER = """
@@ -69,3 +79,60 @@ def test_a_task_hands_its_rows_to_the_processor(monkeypatch: pytest.MonkeyPatch)
     deferred.init(handle)
     assert handle.names == []
     assert list(deferred.handleInputRows("a", iter([1, 2]), None)) == [("a", 1, 2)]  # type: ignore[arg-type]
+
+
+def test_workers_import_what_the_program_imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its path in the same order, also what was put on it later; the folder of a kernel is an empty entry."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", "lib", *sys.path, "lib"])
+    found = import_path().split(os.pathsep)
+    assert found[:2] == [str(tmp_path), str(tmp_path / "lib")]
+    assert len(found) == len({*found})
+
+
+def test_a_module_that_was_edited_is_imported_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """By workers that Spark starts for another environment; a module that is only imported later changes nothing."""
+    monkeypatch.syspath_prepend(tmp_path)
+    module = tmp_path / "edited_by_a_user.py"
+    module.write_text("VALUE = 1")
+    before = code_version()
+    import_module("edited_by_a_user")
+    assert code_version() == before
+    os.utime(module, (1, 1))
+    assert code_version() != before
+    monkeypatch.delitem(sys.modules, "edited_by_a_user")
+    assert code_version() == before
+
+
+class Context:
+    """A Spark context on a cluster whose Python lacks some packages."""
+
+    master = "spark://host:7077"
+    pythonExec = "/usr/bin/python3"  # noqa: N815 -- Spark's name
+
+    def __init__(self, application: str, *missing: str) -> None:
+        self.applicationId = application
+        self.missing = missing
+        self.jobs = 0
+
+    def parallelize(self, names: tuple[str, ...], _: int) -> Context:
+        self.jobs += 1
+        self.names = names
+        return self
+
+    def map(self, _: Any) -> Context:
+        return self
+
+    def collect(self) -> list[bool]:
+        return [name not in self.missing for name in self.names]
+
+
+def test_a_start_says_once_what_the_python_of_the_workers_lacks() -> None:
+    """And which variable to set; later starts in the same application do not ask again."""
+    session: Any = SimpleNamespace(sparkContext=Context("application-1", "pyarrow", "numpy"))
+    with pytest.raises(SetupError, match=r"/usr/bin/python3, lacks .*PYSPARK_PYTHON=.*Missing: pyarrow, numpy"):
+        require_packages(session)
+    session.sparkContext = Context("application-1")
+    require_packages(session)
+    require_packages(session)
+    assert session.sparkContext.jobs == 1
