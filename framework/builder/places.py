@@ -86,12 +86,17 @@ def cluster_columns(wanted: str | Sequence[str], columns: Sequence[str]) -> tupl
 def qualified_path(path: Place) -> str:
     """Return a folder by its full name: Delta reads a relative one as the name of a table.
 
-    A path without a scheme is where Spark has it: on Hadoop's default file system, which is HDFS on many clusters.
-    There it becomes a URL, so that nothing takes it for a folder of this machine.
+    A path without a scheme is where Spark has it, as for the inputs of the job: on Hadoop's default file system, which
+    is HDFS on many clusters (there it becomes a URL, so that nothing takes it for a folder of this machine); a relative
+    one in the folder in which the session was started, wherever the program has gone since.
     """
     if not os.fspath(path):
         raise DeclarationError("the path of a folder is empty; give a folder, as ./checkpoint, or a URL")
     name = os.fspath(path).rstrip("/") or "/"
+    if name.startswith("~"):
+        raise DeclarationError(
+            f"{name} begins with '~', which Spark takes for a folder of that name: write {os.path.expanduser(name)}"  # noqa: PTH111 -- a path of the user's stays as it is
+        )
     scheme, _, rest = name.partition("://")
     if scheme in _S3 and not {"@", ":"}.isdisjoint(rest.partition("/")[0]):  # a secret may hold a slash
         raise DeclarationError(
@@ -113,8 +118,8 @@ def full_name(name: str, working_directory: str) -> str:
     >>> full_name("out/log", "hdfs://host:8020/user/me"), full_name("/out/log", "hdfs://host:8020/user/me")
     ('hdfs://host:8020/user/me/out/log', 'hdfs://host:8020/out/log')
     """
-    if local_path(working_directory) is not None:
-        return os.path.abspath(name)  # noqa: PTH100 -- resolve() would follow links
+    if (local := local_path(working_directory)) is not None:
+        return os.path.abspath(local / name)  # noqa: PTH100 -- resolve() would follow links
     url = urlsplit(working_directory)
     path = posixpath.normpath(posixpath.join(url.path or "/", name))
     return f"{url.scheme}://{url.netloc}/{path.lstrip('/')}"
@@ -128,8 +133,6 @@ def _working_directory() -> str:
     if context is None:
         return os.curdir
     hadoop = context._jsc.hadoopConfiguration()  # noqa: SLF001 -- Hadoop's settings are reached through the gateway only
-    if local_path(hadoop.get("fs.defaultFS")) is not None:
-        return os.curdir
     return str(context._jvm.org.apache.hadoop.fs.FileSystem.get(hadoop).getWorkingDirectory().toString())  # noqa: SLF001 -- as above
 
 

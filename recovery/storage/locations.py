@@ -84,11 +84,13 @@ def open_archive(location: LocationOrArchive, s3: S3Options | None = None) -> Ar
 def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
     """Return the files at a path, `file:`, `s3://` or `s3a://`; None for a file system that only Spark reaches.
 
-    Nothing is read yet. Raises `ArchiveError` if the path is empty, a URL names no bucket, or boto3 is missing.
+    Nothing is read yet. Raises `ArchiveError` if the path is empty or begins with "~", a URL names no bucket, or boto3 is missing.
     """
     name = os.fspath(place)
     if not name:
         raise ArchiveError("the path is empty; give a folder, as ./checkpoint, or a URL")
+    if name.startswith("~"):
+        raise ArchiveError(f"{name} begins with '~', which no shell has expanded: write {os.path.expanduser(name)}")  # noqa: PTH111 -- a path of the user's stays as it is
     if name.startswith(_S3):
         return S3Files.at(name, s3 or S3Options())
     local = local_path(name)

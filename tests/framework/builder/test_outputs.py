@@ -114,6 +114,13 @@ def test_a_url_is_kept_as_it_is() -> None:
         COMPUTATION.to_delta("s3://bucket/log")
 
 
+def test_a_tilde_is_refused_with_the_folder_that_is_meant() -> None:
+    """Spark would take it for a folder of that name."""
+    home = str(Path.home())
+    with pytest.raises(DeclarationError, match=f"~/log begins with '~'.*write {home}/log"):
+        COMPUTATION.to_delta("~/log")
+
+
 def test_a_path_on_the_default_file_system_of_a_cluster_is_its_url() -> None:
     """Spark writes there what has no scheme, so nothing else may take it for a folder of this machine."""
     home = "hdfs://name-service/user/me"
@@ -121,6 +128,7 @@ def test_a_path_on_the_default_file_system_of_a_cluster_is_its_url() -> None:
     assert full_name("../log", home) == "hdfs://name-service/user/log"
     assert full_name("//data//log", "s3a://bucket") == "s3a://bucket/data/log"
     assert full_name("/data/log", "file:/home/me") == full_name("/data/log", ".") == "/data/log"
+    assert full_name("../log", "file:/home/me") == "/home/log"
     assert full_name("/", home) == "hdfs://name-service/"
 
 

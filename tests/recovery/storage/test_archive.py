@@ -149,3 +149,9 @@ def test_an_archive_that_lacks_a_method_cannot_be_made() -> None:
     unfinished: Any = type("Unfinished", (Archive,), {})
     with pytest.raises(TypeError, match="put_new"):
         unfinished()
+
+
+def test_a_tilde_that_no_shell_has_expanded_is_refused() -> None:
+    """As in `--to=~/savepoints`: it would be a folder of that name."""
+    with pytest.raises(ArchiveError, match=f"write {Path.home()}/savepoints"):
+        open_archive("~/savepoints")
