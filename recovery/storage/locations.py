@@ -84,7 +84,7 @@ def open_archive(location: LocationOrArchive, s3: S3Options | None = None) -> Ar
 def files_at(place: Location, s3: S3Options | None = None) -> Files | None:
     """Return the files at a path, `file:`, `s3://` or `s3a://`; None for a file system that only Spark reaches.
 
-    Nothing is read yet. Raises `ArchiveError` for an empty path or one with "~", a URL without a bucket, and without boto3.
+    Nothing is read yet. Raises `ArchiveError` for an empty path, one with "~", a URL without a bucket, or no boto3.
     """
     name = os.fspath(place)
     if not name:
