@@ -105,13 +105,9 @@ def in_force(declaration: Mapping[str, Any], committed: int | None) -> Mapping[s
 def corrected(recorded: Mapping[str, Any], computed_by: Mapping[str, Any], committed: int | None) -> Mapping[str, Any]:
     """Return a recorded declaration as one whose state was computed by another one up to a batch, if it was.
 
-    A process that was paused writes either of them late: a start the declaration that it was about to record, a job the
-    record of a batch that it had computed before another start recorded its own.
-
-    Args:
-        recorded: the declaration in the checkpoint.
-        computed_by: the one that the record of the last batch names; empty if it names none.
-        committed: that batch.
+    The record of the batch names that one, if any. A process that was paused writes either of them late: a start the
+    declaration that it was about to record, a job the record of a batch that it had computed before another start
+    recorded its own.
     """
     known, true = (
         {name: value for name, value in one.items() if name != BEFORE}

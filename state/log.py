@@ -27,12 +27,7 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
 
 
 def logger(part: str, **fields: Any) -> logging.LoggerAdapter[logging.Logger]:
-    """Return the logger of a part of Panekeeper.
-
-    Args:
-        part: its name, as "job".
-        fields: of all its records, if they do not depend on the context.
-    """
+    """Return the logger of a part of Panekeeper, such as "job"; `fields` are those of all its records."""
     return _Logger(logging.getLogger(f"{ROOT}.{part}"), fields)
 
 

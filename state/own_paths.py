@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from urllib.parse import quote, unquote
 
@@ -29,21 +29,19 @@ _NOT_QUOTED = "/:@!$&'()*+,;=~"
 
 
 def follow(folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None) -> str | None:
-    """Let Spark's files name the folder that they are in. The newest entry is last: a kill before repeats it all.
+    """Let Spark's files name the folder of an epoch that they are in, whose lease is held.
 
-    Args:
-        folder: that of an epoch, whose lease is held.
-        before_each: called before each file is replaced.
-
-    Returns:
-        The name that stood in them; None if it was right.
+    The newest entry is last: a kill before repeats it all. `before_each` is called before a file is replaced. Returns
+    the name that stood in them; None if it was right.
     """
     old = written_in(folder)
     if old is None or plain_url(old) == plain_url(folder.place):
         return None
     source = f"{SOURCES_FOLDER}/{control_source(folder)}"
     entries = [f"{source}/{name}" for name in needed_entries(folder.names(source))]
-    for name in (*_descriptions(folder), *entries):
+    operators = (f"{STATE_FOLDER}/{operator}/_metadata" for operator in folder.names(STATE_FOLDER))
+    described = [file for inner in operators for file in _files_in(folder, inner)]
+    for name in (*described, *entries):
         content = folder.read(name)
         if (renamed := with_new_path(name, content, old=old, new=folder.place)) != content:
             before_each()
@@ -62,35 +60,17 @@ def written_in(folder: CheckpointFolder) -> str | None:
 
 
 def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
-    """Return the content of a file of a checkpoint for another folder.
-
-    Args:
-        path: the file's name in the checkpoint.
-        content: what the file contains.
-        old: full name of the folder it was written in: a local path or a URL.
-        new: full name of the folder it is for.
-    """
-    if old == new or not contains_absolute_path(path):
+    """Return the content of a file of a checkpoint, written in one folder, for another one, by their full names."""
+    is_log = path.startswith(f"{SOURCES_FOLDER}/")
+    if old == new or not (is_log or is_description(path)):
         return content
-    names = new_names(path, old=old, new=new)
-    pattern = re.compile("|".join(map(re.escape, names)))
-    return pattern.sub(lambda match: names[match[0]], content.decode()).encode()
-
-
-def new_names(path: str, *, old: str, new: str) -> Mapping[str, str]:
-    """Return spelling of a folder in a file of a checkpoint -> what takes its place. Of two that match, the first."""
+    names: dict[str, str] = {}
     # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last spelling counts.
-    quoting = (str, quoted) if path.startswith(f"{SOURCES_FOLDER}/") else (quoted, str)
-    spelled: dict[str, str] = {}
-    for quote_or_not in quoting:
+    for quote_or_not in (str, quoted) if is_log else (quoted, str):
         after, before = spellings(quote_or_not(new)), spellings(quote_or_not(old))
-        spelled |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in before.items()}
-    return spelled
-
-
-def contains_absolute_path(path: str) -> bool:
-    """Return whether Spark writes the full name of the checkpoint into this file of it."""
-    return path.startswith(f"{SOURCES_FOLDER}/") or is_description(path)
+        names |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in before.items()}
+    pattern = re.compile("|".join(map(re.escape, names)))  # of two that match, the first
+    return pattern.sub(lambda match: names[match[0]], content.decode()).encode()
 
 
 def is_description(path: str) -> bool:
@@ -100,24 +80,17 @@ def is_description(path: str) -> bool:
 
 
 def quoted(folder: str) -> str:
-    """Return a name as Java quotes it in a URL."""
-    return "".join(one if _is_plain(one) else quote(one, safe=_NOT_QUOTED) for one in folder)
+    """Return a name as Java quotes it in a URL: beyond ASCII only spaces and control characters are."""
+
+    def is_plain(one: str) -> bool:
+        return not one.isascii() and unicodedata.category(one) not in ("Zs", "Zl", "Zp", "Cc")
+
+    return "".join(one if is_plain(one) else quote(one, safe=_NOT_QUOTED) for one in folder)
 
 
 def spellings(folder: str) -> dict[str, str]:
     """Return how Spark writes the full name of a folder."""
     return {"url": folder} if "://" in folder else {"url": f"file://{folder}", "short": f"file:{folder}"}
-
-
-def _is_plain(character: str) -> bool:
-    """Return whether Java leaves a character beyond ASCII as it is: all but spaces and control characters."""
-    return not character.isascii() and unicodedata.category(character) not in ("Zs", "Zl", "Zp", "Cc")
-
-
-def _descriptions(folder: CheckpointFolder) -> Iterator[str]:
-    """Yield the files that describe the operators of the state."""
-    for operator in folder.names(STATE_FOLDER):
-        yield from _files_in(folder, f"{STATE_FOLDER}/{operator}/_metadata")
 
 
 def _files_in(folder: CheckpointFolder, inner: str) -> Iterator[str]:

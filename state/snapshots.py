@@ -33,12 +33,8 @@ _STORED, _DEFLATED = 0, 8
 def require_plain_names_in_snapshot(snapshot: IO[bytes]) -> None:
     """Check the names in a snapshot. What Spark cannot unpack, or read, has none.
 
-    Args:
-        snapshot: the zip file, which is read as Java reads it: from its beginning, whatever the directory at its end
-            says. What Java and others might read differently, and Spark never writes, is refused.
-
-    Raises:
-        ValueError: a name is a path, or they are not what Spark writes.
+    It is read as Java reads it: from its beginning, whatever the directory at its end says. What Java and others might
+    read differently, and Spark never writes, is refused. Raises `ValueError`.
     """
     for content in _metadata(snapshot):
         for text in LINE_END.split(content.decode(), maxsplit=1)[1:]:
@@ -46,11 +42,7 @@ def require_plain_names_in_snapshot(snapshot: IO[bytes]) -> None:
 
 
 def require_plain_ids(commit: bytes) -> None:
-    """Check the ids of snapshots in a commit of Spark's. A line that Spark cannot read has none.
-
-    Raises:
-        ValueError: one of them is a path.
-    """
+    """Check the ids of snapshots in a commit of Spark: a line that it cannot read has none. Raises `ValueError`."""
     for line in LINE_END.split(commit.decode())[1:]:
         _require_plain(line)
 
@@ -58,12 +50,8 @@ def require_plain_ids(commit: bytes) -> None:
 def require_schemas_within(description: bytes, is_within: Callable[[str], bool]) -> None:
     """Check the files with schemas that the description of an operator names, `state/<operator>/_metadata/...`.
 
-    Args:
-        description: the content of the file.
-        is_within: returns whether a full name is one of a file in the checkpoint.
-
     Raises:
-        ValueError: one of them is in no such folder, or it is not what Spark writes.
+        ValueError: one of them is not in the checkpoint (`is_within`), or it is not what Spark writes.
     """
     if len(description) > _MAX_METADATA:
         raise ValueError(f"it has more than {_MAX_METADATA} bytes")

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said in `KeyGroupStore`
 """The state of one key group in Spark's state store (RocksDB): a value "header", a map "segments", a value "timer".
 
 Every call is a blocking round trip to the JVM (measured: 0.2 to 5 ms), and reading costs by stored byte; so the
@@ -36,23 +37,18 @@ class SparkStore(KeyGroupStore):
         """The timer that Spark has for the group, ms; none if it has none. Only of windows in event time."""
 
     def read_header(self) -> bytes | None:
-        """Return the header as last written, or None."""
         value = self._header.get()
         return None if value is None else bytes(value[0])
 
     def write_header(self, value: bytes) -> None:
-        """Replace the header."""
         self._header.update((value,))
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
-        """Return one segment, or None."""
         value = self._segments.getValue((kind, slot, seq))
         return None if value is None else bytes(value[0])
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
-        """Put one segment."""
         self._segments.updateValue((kind, slot, seq), (value,))
 
     def remove(self, kind: str, slot: int, seq: int) -> None:
-        """Drop one segment."""
         self._segments.removeKey((kind, slot, seq))

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in `KeyGroupStore`
 """The store of one key group's persisted state: one header and a map of segments.
 
 The core uses the protocol only. `MemoryStore` keeps it in a dictionary (tests, `play()`);
@@ -63,23 +64,18 @@ class MemoryStore(KeyGroupStore):
         self.entries: dict[tuple[str, int, int], bytes] = {}
 
     def read_header(self) -> bytes | None:
-        """Return the header as last written."""
         return self.header
 
     def write_header(self, value: bytes) -> None:
-        """Replace the header."""
         self.header = value
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
-        """Return one segment, or None."""
         return self.entries.get((kind, slot, seq))
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
-        """Put one segment."""
         self.entries[kind, slot, seq] = value
 
     def remove(self, kind: str, slot: int, seq: int) -> None:
-        """Drop one segment."""
         self.entries.pop((kind, slot, seq), None)
 
     def copy(self) -> MemoryStore:
@@ -102,23 +98,18 @@ class PortStore(KeyGroupStore):
         self._port = port
 
     def read_header(self) -> bytes | None:
-        """Return the header of this port as last written."""
         return self._store.find(self._kind("header"), 0, 0)
 
     def write_header(self, value: bytes) -> None:
-        """Replace the header of this port."""
         self._store.write(self._kind("header"), 0, 0, value)
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
-        """Return one segment, or None."""
         return self._store.find(self._kind(kind), slot, seq)
 
     def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
-        """Put one segment."""
         self._store.write(self._kind(kind), slot, seq, value)
 
     def remove(self, kind: str, slot: int, seq: int) -> None:
-        """Drop one segment."""
         self._store.remove(self._kind(kind), slot, seq)
 
     def _kind(self, kind: str) -> str:

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- the handler records its calls
 """Lifecycle vectors: which methods of state handlers are called, in which order, with which checkpoint?
 
 Each item of a vector is a step. It runs on newly made handlers and on what the store holds, as a micro-batch does; on
@@ -49,11 +50,9 @@ class CallRecorder(StateHandler):
         self.non_blocking = non_blocking  # type: ignore[misc]  # of this instance, as the vector says
 
     def drain(self, ctx: StateContext) -> None:
-        """Record it."""
         self._record("drain")
 
     def prepare_for_non_blocking_checkpoint(self, ctx: StateContext) -> None:
-        """Record it."""
         self._record("prepareForNonBlockingCheckpoint", ctx.checkpoint)
 
     def checkpoint(self, ctx: StateContext) -> None:
@@ -62,7 +61,6 @@ class CallRecorder(StateHandler):
         ctx.write("checkpoint", ctx.checkpoint)
 
     def retire_checkpoint(self, ctx: StateContext) -> None:
-        """Record it."""
         self._record("retireCheckpoint", ctx.checkpoint)
 
     def reset(self, ctx: StateContext) -> None:
@@ -71,11 +69,9 @@ class CallRecorder(StateHandler):
             self._record("reset", ctx.read("checkpoint"))
 
     def reset_to_initial_state(self, ctx: StateContext) -> None:
-        """Record it."""
         self._record("resetToInitialState")
 
     def close(self) -> None:
-        """Record it."""
         self._record("close")
 
     def _record(self, method: str, checkpoint: int | None = None) -> None:

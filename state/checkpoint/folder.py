@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what the methods of a folder mean is said once, in `CheckpointFolder`
 """The small files of a checkpoint, wherever it is: what they are called, and the one interface to read and write them.
 
 A name that is written to a checkpoint is stored state: changing one makes older checkpoints unreadable. Of an epoch's
@@ -180,20 +181,16 @@ class LocalFolder(JsonFiles):
 
     @property
     def root(self) -> str:
-        """The folder, as a message names it: of an epoch, the checkpoint."""
         return self.shown or str(self.path)
 
     @property
     def place(self) -> str:
-        """The folder itself."""
         return str(self.path)
 
     def part(self, name: str) -> Self:
-        """Return a folder in this one that messages call by the name of this one."""
         return replace(self, path=self.path / name, shown=self.root)
 
     def exists(self, name: str = "") -> bool:
-        """Say whether a file or folder is there."""
         return (self.path / name).exists()
 
     def names(self, folder: str) -> list[str]:
@@ -206,7 +203,6 @@ class LocalFolder(JsonFiles):
         return sorted(name for name in found if not name.startswith(".") and not name.endswith(".tmp"))
 
     def read(self, name: str) -> bytes:
-        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
         return (self.path / name).read_bytes()
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
@@ -241,7 +237,6 @@ class LocalFolder(JsonFiles):
             os.close(lock)
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
         _remove_checksum(self.path / name)
         (self.path / name).unlink(missing_ok=True)
 

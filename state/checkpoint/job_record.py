@@ -111,12 +111,7 @@ class JobRecord:
 
 
 def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
-    """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded.
-
-    Args:
-        transactions: of the table, id -> last version.
-        job: its name.
-    """
+    """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded."""
     epochs: dict[str, int] = {}
     for transaction, version in transactions.items():
         found = TRANSACTION.fullmatch(transaction)
@@ -228,11 +223,7 @@ def pass_on_runs(before: CheckpointFolder, folder: CheckpointFolder) -> None:
 
 
 def read_runs(folder: CheckpointFolder) -> dict[str, Any]:
-    """Return `runs`, how often the job was started; `begun`, the batch that was unfinished then; `attempts` at it.
-
-    Raises:
-        CorruptState: the file is damaged.
-    """
+    """Return `runs`, how often the job was started; `begun`, the batch that was unfinished then; `attempts` at it."""
     return read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
 
 
@@ -288,11 +279,7 @@ def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
 
 
 def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input], *, replace: bool = True) -> None:
-    """Record what each source of a run reads: before the very first batch, and once Spark has begun one.
-
-    Raises:
-        FileExistsError: there is a record, unless `replace`.
-    """
+    """Record what each source of a run reads: before the very first batch, and once Spark has begun one."""
     folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=replace)
 
 

@@ -28,37 +28,41 @@ class Memory(JsonFiles):
 
     root = place = "memory"
 
-    def __init__(self) -> None:
-        self.files: dict[str, str] = {}
+    def __init__(self, folder: str = "", files: dict[str, str] | None = None) -> None:
+        self.files: dict[str, str] = {} if files is None else files
+        self.folder = folder
         self.broken = False
 
     def exists(self, name: str = "") -> bool:
-        return name in self.files
+        return self.folder + name in self.files
 
     def names(self, folder: str) -> list[str]:
-        return sorted(name.removeprefix(f"{folder}/") for name in self.files if name.startswith(f"{folder}/"))
+        within = f"{self.folder}{folder}/"
+        return sorted(name.removeprefix(within) for name in self.files if name.startswith(within))
 
     def part(self, name: str) -> Self:
-        raise NotImplementedError(name)
+        return type(self)(f"{self.folder}{name}/", self.files)
 
     def read(self, name: str) -> bytes:
         self._work()
-        if name not in self.files:
+        if not self.exists(name):
             raise FileNotFoundError(name)
-        return self.files[name].encode()
+        return self.files[self.folder + name].encode()
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         self._work()
-        if name in self.files and not replace:
+        if self.exists(name) and not replace:
             raise FileExistsError(name)
-        self.files[name] = content.decode()
+        self.files[self.folder + name] = content.decode()
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
-        raise NotImplementedError(name)
+        if self.read(name) != old:
+            raise FileExistsError(name)
+        self.write(name, new, replace=True)
 
     def remove(self, name: str) -> None:
         self._work()
-        self.files.pop(name, None)
+        self.files.pop(self.folder + name, None)
 
     def _work(self) -> None:
         if self.broken:
