@@ -237,6 +237,7 @@ _WHY = {
     "column": "stored rows have the other columns",
     "aggregate": "what is open holds no partial result of it, or one of the other kind",
     "operator": "what is open was gathered for the other operator, and its state is stored under its name",
+    "operators_before": "Spark keeps a state for each of its own operators before windowed(), and takes no others",
     "handlers": "the state of handlers is stored under their names, in their order",
     "output": "results of what is open would have other columns than those in the tables",
     "key_groups": "keys were assigned to the other number of groups, for the life of the checkpoint",

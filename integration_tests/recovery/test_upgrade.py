@@ -48,6 +48,7 @@ CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"total": "max"}, "needs a flush"),
     ({"key_groups": 2}, "needs a flush"),
     ({"partition_by": None}, "needs a flush"),
+    ({"deduplicated": True}, "needs a flush"),
     ({"name": "others"}, "impossible"),
     ({"watermark": 5, "reject": {"odd": "value % 2 = 1"}}, "compatible"),
 ]

@@ -7,7 +7,7 @@ travels with its reason and its own text to the quarantine table, by the same ex
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -185,14 +185,25 @@ class Intake:
         """
         if self.event_time is None or self.has_mark_column:
             return
-        plan = self.df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
-        if self.df.sparkSession.conf.get(_SEVERAL_OPERATORS, "true") == "true" and _has_watermark(plan):
+        has_watermark = any(_name(node) == "EventTimeWatermark" for node in _nodes(self._plan))
+        if self.df.sparkSession.conf.get(_SEVERAL_OPERATORS, "true") == "true" and has_watermark:
             raise DeclarationError(
                 "the stream has a watermark already, and Spark takes one only: leave out withWatermark() and give the "
                 "delay as watermark= of windowed(). An operator of Spark that needs one, such as "
                 "dropDuplicatesWithinWatermark, belongs in a query of its own before this one; it can write a Delta "
                 "table that this stream reads"
             )
+
+    @property
+    def _plan(self) -> Any:
+        return self.df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
+
+    def stateful_operators(self) -> list[str]:
+        """Return the operators of the given stream for which Spark keeps state, in their order.
+
+        A checkpoint has a state for each of them by its place in the plan. Spark takes no other number or kinds.
+        """
+        return [_name(node) for node in _nodes(self._plan) if _has_state(node)]
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
@@ -306,8 +317,34 @@ def _require_timestamp(what: str, name: str, kind: DataType) -> None:
     )
 
 
-def _has_watermark(plan: Any) -> bool:
+_STATEFUL = (
+    "Aggregate",
+    "Deduplicate",
+    "DeduplicateWithinWatermark",
+    "Distinct",
+    "FlatMapGroupsInPandasWithState",
+    "FlatMapGroupsWithState",
+    "GlobalLimit",
+    "Join",
+    "TransformWithState",
+    "TransformWithStateInPySpark",
+)
+"""Nodes of a plan for which Spark keeps state between micro-batches. A join does if both its sides are streams."""
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    """Yield the nodes of a plan, from its sources to its result."""
     children = plan.children()
-    return plan.getClass().getSimpleName() == "EventTimeWatermark" or any(
-        _has_watermark(children.apply(number)) for number in range(children.size())
-    )
+    for number in range(children.size()):
+        yield from _nodes(children.apply(number))
+    yield plan
+
+
+def _name(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _has_state(node: Any) -> bool:
+    children = node.children()
+    sides = [children.apply(number).isStreaming() for number in range(children.size())]
+    return _name(node) in _STATEFUL and (all(sides) if _name(node) == "Join" else any(sides))

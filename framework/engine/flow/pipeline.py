@@ -68,8 +68,10 @@ class InputPort:
     def declaration(self) -> dict[str, Any]:
         """Return what a checkpoint records of this port, and a later start compares."""
         clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
+        before = self.intake.stateful_operators()
         return {
             **clock,
+            **({"operators_before": before} if before else {}),
             "window": self.spec.window.declaration(),
             "partition_by": {field.name: str(field.type) for field in self.spec.keys},
             "event_time": self.intake.event_time,
