@@ -9,6 +9,7 @@ dotted names, one change for each part of them out.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -79,10 +80,6 @@ _SPARK_TYPES = {
     "int16": "smallint",
     "int32": "int",
     "int64": "bigint",
-    "float": "float",
-    "double": "double",
-    "string": "string",
-    "binary": "binary",
     "date32[day]": "date",
     "timestamp[us]": "timestamp_ntz",
     "timestamp[us, tz=UTC]": "timestamp",
@@ -316,8 +313,9 @@ def _casts(differences: Iterable[Difference], recorded: Mapping[str, Any], new: 
     """Return how the columns by whose types declarations differ get those of before; none if not only they differ."""
 
     def type_of(declaration: Mapping[str, Any], port: str, column: str) -> str:
-        found = declaration.get(f"{port}column.{column}") or declaration.get(f"{port}partition_by.{column}")
-        return spark_type(str(found))
+        return spark_type(
+            declaration.get(f"{port}column.{column}") or declaration.get(f"{port}partition_by.{column}", "")
+        )
 
     casts: list[str] = []
     for one in differences:
@@ -342,19 +340,13 @@ def _port_of(field: str) -> str:
 
 
 def spark_type(text: str) -> str:
-    """Return how Spark names a recorded type; empty for one that has no such name, such as a struct.
+    """Return how Spark names a recorded type.
 
-    >>> spark_type("int32"), spark_type("decimal128(5, 2)"), spark_type("list<item: double>")
-    ('int', 'decimal(5,2)', 'array<double>')
+    >>> spark_type("int32"), spark_type("decimal128(5, 2)"), spark_type("struct<int32: list<item: double>>")
+    ('int', 'decimal(5, 2)', 'struct<int32: array<double>>')
     """
-    kind = column_type(text)
-    if kind is None:
-        return ""
-    if pa.types.is_decimal(kind):
-        return f"decimal({kind.precision},{kind.scale})"
-    if pa.types.is_list(kind):
-        return f"array<{spark_type(str(kind.value_type))}>"
-    return _SPARK_TYPES.get(text, "")
+    text = re.sub(r"list<\w+: ", "array<", text.replace(" not null", "").replace("decimal128(", "decimal("))
+    return re.sub(r"(?<!\w)(\w+(?:\[[^]]+\])?)(?![\w:])", lambda match: _SPARK_TYPES.get(match[1], match[1]), text)
 
 
 def name_change(old: str, new: str) -> Change:

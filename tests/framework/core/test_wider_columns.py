@@ -108,7 +108,9 @@ def refused(old: dict[str, Any], new: dict[str, Any]) -> list[Change]:
     [
         ("int64", "int32", "bigint"),
         ("int32", "double", "int"),
-        ("decimal128(5, 2)", "decimal128(9, 3)", "decimal(5,2)"),
+        ("decimal128(5, 2)", "decimal128(9, 3)", "decimal(5, 2)"),
+        ("timestamp[us, tz=UTC]", "timestamp[us]", "timestamp"),
+        ("struct<a: int32, b: map<string, bool>>", "struct<a: int64>", "struct<a: int, b: map<string, boolean>>"),
     ],
 )
 def test_a_column_of_another_type_is_refused_with_the_cast(old: str, new: str, cast: str) -> None:
