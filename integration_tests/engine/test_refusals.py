@@ -203,7 +203,7 @@ def test_tables_that_cannot_take_the_results_are_refused_before_anything_runs(re
     """Other columns, a folder with other files, and a path that cannot be a folder."""
     log = readings.folder / "log"
     readings.spark.range(0).write.format("delta").save(str(log))
-    with pytest.raises(SchemaMismatch, match="id: bigint in the table, absent in the results"):
+    with pytest.raises(SchemaMismatch, match="pane_start: absent in the table, timestamp in the results"):
         readings.start()
 
     view = readings.folder / "view"

@@ -228,11 +228,11 @@ def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddActio
         count: how many there are, if that is known: some ways in which Spark writes files leave those of failed tasks.
 
     Returns:
-        What is to be committed. None: the table has other columns by now, or the files other rows; so Spark has to
+        What is to be committed. None: the table lacks columns by now, or the files other rows; so Spark has to
         commit them.
     """
     spark = rows.sparkSession
-    if _types_of(spark.read.format("delta").load(table).schema) != _types_of(rows.schema):
+    if not _types_of(rows.schema).items() <= _types_of(spark.read.format("delta").load(table).schema).items():
         return None
     name = uuid.uuid4().hex  # not hidden: a VACUUM passes over what is
     rows.write.parquet(f"{table}/{name}")

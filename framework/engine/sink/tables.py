@@ -33,7 +33,6 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import TIME_ZONE
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
@@ -151,7 +150,7 @@ def create_or_check(
 
     Raises:
         OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
-        SchemaMismatch: a table has other columns.
+        SchemaMismatch: a table lacks columns of the results, or has them of another type.
         SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; a table that
             an earlier run has made is gone; or one has settings by which it may lose, double or change results.
     """
@@ -179,9 +178,15 @@ def create_or_check(
         described[role] = metadata
         if exists:
             found, is_own = columns_of(metadata), place_of(path) in own
-            takes_more = is_own and role in _RESULTS
-            _require_columns(path, found, without_missing(schema, found, spec) if takes_more else schema, is_own=is_own)
-        require_usable_settings(role, path, metadata, str(spark.conf.get(TIME_ZONE)))
+            wanted = without_missing(schema, found, spec) if is_own and role in _RESULTS else schema
+            if lines := column_differences(found, wanted):
+                way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
+                raise SchemaMismatch(
+                    f"the Delta table {path} has other columns than the results:\n"
+                    + "".join(f"  {line}\n" for line in lines)
+                    + (way_back if is_own else "Choose another folder.")
+                )
+        require_usable_settings(role, path, metadata, schema.names, str(spark.conf.get(TIME_ZONE)))
         if exists and fresh:
             _require_no_rows(spark, role, path, opened)
     return described
@@ -242,59 +247,39 @@ def is_free(files: CheckpointFolder) -> bool:
 
 
 def column_differences(found: StructType, wanted: StructType) -> list[str]:
-    """Return, in words, in which columns a table and the results differ; in no order, and nullable or not."""
+    """Return, in words, which columns of the results a table lacks or has of another type; in no order.
+
+    Columns that others have added are theirs: they are null in new rows.
+    """
     old = {field.name: field.dataType.simpleString() for field in found}
     new = {field.name: field.dataType.simpleString() for field in wanted}
     return [
-        f"{name}: {old.get(name, 'absent')} in the table, {new.get(name, 'absent')} in the results"
-        for name in dict.fromkeys([*new, *old])
-        if old.get(name) != new.get(name)
+        f"{name}: {old.get(name, 'absent')} in the table, {kind} in the results"
+        for name, kind in new.items()
+        if old.get(name) != kind
     ]
-
-
-def _require_columns(path: str, found: StructType, wanted: StructType, *, is_own: bool) -> None:
-    lines = column_differences(found, wanted)
-    if lines:
-        text = "\n".join(f"  {line}" for line in lines)
-        advice = _way_back(path, found, wanted) if is_own else "Choose another folder."
-        raise SchemaMismatch(f"the Delta table {path} has other columns than the results:\n{text}\n{advice}")
-
-
-def _way_back(path: str, found: StructType, wanted: StructType) -> str:
-    """Return what to do with a table that has results of this checkpoint: in another one they would be missing."""
-    table, added = f"delta.`{path}`", [quoted(name) for name in found.names if name not in wanted.names]
-    drop = (
-        f"drop what was added: ALTER TABLE {table} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name'); "
-        f"ALTER TABLE {table} DROP COLUMNS ({', '.join(added)}); or "
-    )
-    return (
-        f"It holds the results of this checkpoint. Change its columns back; {drop if added else ''}restore a savepoint."
-    )
 
 
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 _UTC = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
 
 
-def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], time_zone: str) -> None:
+def require_usable_settings(
+    role: str, path: str, metadata: Mapping[str, Any], wanted: Collection[str], time_zone: str
+) -> None:
     """Refuse a table in which results would be doubled, or stored as others, without an error.
 
     Args:
         role: which table of the job it is.
         path: its folder.
         metadata: of the table, as its log has it.
+        wanted: the columns of the results.
         time_zone: of the session. Delta stores times in partition columns as they are there, without an offset.
 
     Raises:
         SinkError: it is one.
     """
-    retention = (metadata.get("configuration") or {}).get("delta.setTransactionRetentionDuration")
-    if retention is not None:
-        raise SinkError(
-            f"the table {path} records for {retention!r} only which batches it has "
-            "(delta.setTransactionRetentionDuration): one that is run again after a longer stop would be there twice. "
-            f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
-        )
+    require_lasting_transactions(path, metadata)
     changed = {"binary": "bytes as text"}
     if role == "view":  # a merge would find no row of such a key again
         changed["string"] = "an empty text as NULL"
@@ -302,7 +287,7 @@ def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], t
         changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"
     for one in json.loads(metadata["schemaString"])["fields"]:
         name, kind = one["name"], one["type"]
-        if _PADDED in one.get("metadata", {}):
+        if _PADDED in one.get("metadata", {}) and name in wanted:
             raise SinkError(
                 f"the column {name!r} of the table {path} is a CHAR or VARCHAR, which pads texts. Give the job a table "
                 "of its own, and derive such columns from it"
@@ -313,6 +298,17 @@ def require_usable_settings(role: str, path: str, metadata: Mapping[str, Any], t
                 "of such keys would be others, and in a view once more in each batch. Give the job a table without "
                 "that, such as one made by to_delta(..., cluster_by=...)"
             )
+
+
+def require_lasting_transactions(path: str, metadata: Mapping[str, Any]) -> None:
+    """Refuse a table that forgets which batches it has, before anything is written to it by what it says of them."""
+    retention = (metadata.get("configuration") or {}).get("delta.setTransactionRetentionDuration")
+    if retention is not None:
+        raise SinkError(
+            f"the table {path} records for {retention!r} only which batches it has "
+            "(delta.setTransactionRetentionDuration): one that is run again after a longer stop would be there twice. "
+            f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
+        )
 
 
 def stored_schema(schema: StructType) -> StructType:

@@ -14,10 +14,16 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructFi
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE, create_table
 from panekeeper.framework.engine.sink.library_table import LibraryTable
-from panekeeper.framework.engine.sink.tables import is_free, require_usable_settings, stored_schema
+from panekeeper.framework.engine.sink.tables import (
+    column_differences,
+    is_free,
+    require_usable_settings,
+    stored_schema,
+)
 from panekeeper.state.checkpoint.folder import LocalFolder
 
 NEW_YORK = "America/New_York"
+WANTED = ("sensor", "total")
 PROBE = ".panekeeper-can-write"
 SCHEMA = Schema.from_arrow(pa.schema({"n": pa.int64()}))
 FIRST = f"{0:020d}"
@@ -34,10 +40,12 @@ def metadata(field: dict[str, Any] | None = None, **properties: str) -> dict[str
 def test_a_table_is_usable_where_delta_itself_refuses_what_it_must_not_take() -> None:
     """Rules by which Delta refuses rows are its own business: nothing is lost, doubled or changed by them."""
     for role in ("log", "view", "metrics"):
-        require_usable_settings(role, "/t", metadata(checkpointInterval="100"), NEW_YORK)
+        require_usable_settings(role, "/t", metadata(checkpointInterval="100"), WANTED, NEW_YORK)
     column = {"nullable": False, "metadata": {"comment": "the sum", "CURRENT_DEFAULT": "0", "delta.invariants": "{}"}}
     rules = metadata(column, appendOnly="true", constraints_positive="total > 0", enableChangeDataFeed="true")
-    require_usable_settings("view", "/t", rules, NEW_YORK)
+    require_usable_settings("view", "/t", rules, WANTED, NEW_YORK)
+    others = metadata({"name": "note", "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}})
+    require_usable_settings("view", "/t", others, WANTED, NEW_YORK)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +58,7 @@ def test_a_table_is_usable_where_delta_itself_refuses_what_it_must_not_take() ->
 def test_what_repeats_a_batch_or_changes_a_value_is_refused(found: dict[str, Any], message: str) -> None:
     """The message names the table and the way out."""
     with pytest.raises(SinkError, match=message) as refused:
-        require_usable_settings("view", "/t", found, NEW_YORK)
+        require_usable_settings("view", "/t", found, WANTED, NEW_YORK)
     assert "/t" in str(refused.value)
 
 
@@ -68,15 +76,29 @@ def test_a_partition_column_that_delta_stores_as_another_value_is_refused(
     """A merge would not find such a row again. Other columns are exact, and so are times in UTC."""
     found = metadata(column) | {"partitionColumns": [column.get("name", "total")]}
     with pytest.raises(SinkError, match=message):
-        require_usable_settings(role, "/t", found, NEW_YORK)
-    require_usable_settings(role, "/t", found | {"partitionColumns": []}, NEW_YORK)
+        require_usable_settings(role, "/t", found, WANTED, NEW_YORK)
+    require_usable_settings(role, "/t", found | {"partitionColumns": []}, WANTED, NEW_YORK)
 
 
 def test_partition_columns_that_delta_stores_as_they_are_may_be_there() -> None:
     """A log may have texts, of which an empty one is null there: it has been so, and nothing is merged."""
-    require_usable_settings("view", "/t", metadata() | {"partitionColumns": ["total"]}, NEW_YORK)
-    require_usable_settings("log", "/t", metadata() | {"partitionColumns": ["sensor"]}, NEW_YORK)
-    require_usable_settings("view", "/t", metadata({"type": "timestamp"}) | {"partitionColumns": ["total"]}, "UTC")
+    require_usable_settings("view", "/t", metadata() | {"partitionColumns": ["total"]}, WANTED, NEW_YORK)
+    require_usable_settings("log", "/t", metadata() | {"partitionColumns": ["sensor"]}, WANTED, NEW_YORK)
+    require_usable_settings(
+        "view", "/t", metadata({"type": "timestamp"}) | {"partitionColumns": ["total"]}, WANTED, "UTC"
+    )
+
+
+def test_columns_of_others_are_no_difference() -> None:
+    """What a table lacks, or has of another type, is one."""
+    wanted = StructType().add("sensor", StringType()).add("total", LongType())
+    added = StructType().add("note", StringType(), nullable=False).add("total", LongType()).add("sensor", StringType())
+    assert column_differences(added, wanted) == []
+    changed = StructType().add("total", StringType()).add("note", StringType())
+    assert column_differences(changed, wanted) == [
+        "sensor: absent in the table, string in the results",
+        "total: string in the table, bigint in the results",
+    ]
 
 
 def columns(*, strict: bool) -> StructType:
