@@ -44,7 +44,12 @@ from panekeeper.framework.core.job_spec import PORT, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
 from panekeeper.framework.engine.job.query import spark_commit
-from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
+from panekeeper.framework.engine.job.table_checks import (
+    TableRecord,
+    require_has,
+    require_no_later_batch,
+    require_signed,
+)
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
@@ -60,7 +65,7 @@ from panekeeper.framework.engine.sink.downtime import DOWNTIME, Downtime
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata
-from panekeeper.framework.engine.sink.tables import METRICS
+from panekeeper.framework.engine.sink.tables import METRICS, require_lasting_transactions
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, damaged, place_of, prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, write_flushed
@@ -353,13 +358,16 @@ class BatchJournal:
         if one.role not in self.declared or one.transaction != self.record.transaction(one.role):
             raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {one.transaction}")
         for path in filter(None, (declared, one.path)):
-            id_ = str(table_metadata(spark, path)["id"]) if is_delta_table(spark, path) else None
-            if id_ is not None and one.table in ("", id_):
+            metadata = table_metadata(spark, path) if is_delta_table(spark, path) else {}
+            id_ = str(metadata.get("id"))
+            if metadata and one.table in ("", id_):
+                require_lasting_transactions(path, metadata)  # by what the table says, the batch is written or skipped
                 last = partial(self.writer.last_transaction, spark)
                 require_owned(spark, {one.role: path}, self.record)
                 require_no_later_batch(self.files.root, self.record, {one.role: path}, last, begun=number)
                 known = {"path": path, "id": one.table or id_, "batch": one.after}
-                require_has(one.role, path, id_, known, last(path, one.transaction))
+                if require_has(self.record, one.role, path, id_, known, last) < 0:
+                    require_signed(self.record, one.role, path, last)
                 return replace(one, path=path, table=id_)
         what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
         is_declared = declared is not None and place_of(declared) == place_of(one.path)

@@ -37,6 +37,26 @@ def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
     assert story.log() == [row for row in LOG if row in story.log()]
 
 
+def test_a_table_that_has_forgotten_its_batches_gets_none_twice(
+    story: Readings, fail_at: Callable[[str, int], None]
+) -> None:
+    """It is refused before the recorded batch is written, also once the property is gone that made Delta forget."""
+    fail_in_batch_2(story, fail_at, "after-delta-commit")
+    written = story.log()
+    for table in ("log", "log_quarantine"):
+        properties = "'delta.setTransactionRetentionDuration'='interval 1 second', 'delta.checkpointInterval'='1'"
+        story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` SET TBLPROPERTIES ({properties})")
+        story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` SET TBLPROPERTIES ('a'='b')")
+    with pytest.raises(SinkError, match=r"/log records for 'interval 1 second' only .* UNSET TBLPROPERTIES"):
+        story.start()
+    for table in ("log", "log_quarantine"):
+        unset = "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
+        story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` {unset}")
+    with pytest.raises(SinkError, match=r"the log \S+/log does not say any more which batches"):
+        story.start()
+    assert story.log() == written
+
+
 @pytest.mark.extended
 def test_large_rows_for_a_sink_alone_are_left_out_if_one_insists(
     story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch

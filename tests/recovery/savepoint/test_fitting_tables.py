@@ -64,6 +64,7 @@ def test_a_copy_of_the_checkpoint_from_before_a_restore_is_not_saved(tabled: Job
 
 def test_a_table_that_was_put_back_from_a_backup_is_not_saved(tabled: JobWithTable) -> None:
     """Checkpoint 0 1 2 3, table 0 1 2: batch 3 would be missing for ever."""
+    note(tabled, OWNER, int(ID, 16))
     backup = tabled.table.with_name("backup")
     shutil.copytree(tabled.table, backup)
     tabled.append()

@@ -20,7 +20,7 @@ from panekeeper.framework.engine.job.table_checks import (
 )
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
+from panekeeper.state.checkpoint.job_record import OWNER, JobRecord, last_batches
 from tests.framework.engine.sink.test_library_table import LOG, log_rows, make
 
 RECORD = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), epoch=0, versions={})
@@ -32,14 +32,17 @@ class Tables:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.paths = {role: make(folder / role, LOG) for role in ("log", "view")}
+        for path in self.paths.values():
+            LibraryTable(path).own(OWNER, int(RECORD.id, 16), take=False)
         self.record = RECORD
         self.recorded: dict[str, dict[str, Any]] = {}
+        self.last_transaction = last_transaction
 
     def start(self) -> None:
         """Check the tables as a start does, and take note of them."""
         ids = {role: str(DeltaTable(path).metadata().id) for role, path in self.paths.items()}
         self.recorded = require_all_batches(
-            self.recorded, self.record, self.paths, ids, last_transaction, written=self.paths.values()
+            self.recorded, self.record, self.paths, ids, self.last_transaction, written=self.paths.values()
         )
 
     def begin_epoch(self) -> None:
@@ -130,6 +133,16 @@ def test_after_a_restore_a_backup_of_before_it_is_refused_also_without_a_batch(t
     tables.start()
     put_back()
     with pytest.raises(SinkError, match=rf"the {role} .* is an older copy: .* before the last restore or reset"):
+        tables.start()
+
+
+@pytest.mark.parametrize("is_after_restore", [False, True])
+def test_a_table_that_has_forgotten_its_batches_is_no_older_copy(tables: Tables, *, is_after_restore: bool) -> None:
+    """Delta removes the transactions of longer ago than a property says: the rows are there, and would be twice."""
+    if is_after_restore:
+        tables.begin_epoch()
+    tables.last_transaction = lambda *_: -1
+    with pytest.raises(SinkError, match=r"the log .* does not say any more which batches .* Restore a savepoint"):
         tables.start()
 
 
