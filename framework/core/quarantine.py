@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,32 @@ class FiringPlace:
     times_us: Mapping[str, int]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ErrorKind:
+    """What could not be computed, of one kind.
+
+    Attributes:
+        reason: as in the quarantine.
+        kind: the class of the error, and where it was raised.
+        count: how often.
+        first: what the quarantine says of the first one, with its stack.
+    """
+
+    reason: str
+    kind: str
+    count: int
+    first: str
+
+
+def added_up(kinds: Iterable[ErrorKind]) -> list[ErrorKind]:
+    """Return one for each reason and kind."""
+    found: dict[tuple[str, str], ErrorKind] = {}
+    for one in kinds:
+        known = found.get((one.reason, one.kind))
+        found[one.reason, one.kind] = one if known is None else replace(known, count=known.count + one.count)
+    return [*found.values()]
+
+
 class Quarantine:
     """The rows of one port that one batch of a key group adds to the quarantine."""
 
@@ -42,6 +68,7 @@ class Quarantine:
         self._keys = keys
         self._fails = spec.fails_on_error
         self._tables: list[pa.Table] = []
+        self._errors: dict[tuple[str, str], ErrorKind] = {}
 
     def add_late(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
         """Add rows that come too late, with all their columns; `detail(event time)` says how late."""
@@ -52,7 +79,7 @@ class Quarantine:
         """Add a row that a function could not take. Raises `InputError` if the job fails on errors."""
         (text,) = row_texts(row)
         self._fail_if_declared(f"{where}, row {text}", error)
-        self._add([reason], [_detail(where, error, reason)], _event_times(row), [text])
+        self._add([reason], [self._counted(where, error, reason)], _event_times(row), [text])
 
     def add_firing(self, place: FiringPlace, where: str, error: Exception, reason: str) -> None:
         """Add a firing that could not be computed, by its partition and times, whole or in one column.
@@ -64,12 +91,25 @@ class Quarantine:
         times = {name: str(pa.scalar(us, TIMESTAMP).cast(pa.string())) for name, us in place.times_us.items()}
         text = json.dumps(key | times, default=str)
         self._fail_if_declared(f"{where}, {text}", error)
-        self._add([reason], [_detail(where, error, reason)], [None], [text])
+        self._add([reason], [self._counted(where, error, reason)], [None], [text])
 
     @property
     def table(self) -> pa.Table | None:
         """All rows, or None."""
         return pa.concat_tables(self._tables) if self._tables else None
+
+    @property
+    def errors(self) -> list[ErrorKind]:
+        """What could not be computed: all but late rows."""
+        return [*self._errors.values()]
+
+    def _counted(self, where: str, error: Exception, reason: str) -> str:
+        """Count an error and return its detail."""
+        detail, kind = _detail(where, error, reason), f"{type(error).__name__} in {where}"
+        known = self._errors.get((reason, kind))
+        count, first = (1, detail) if known is None else (known.count + 1, known.first)
+        self._errors[reason, kind] = ErrorKind(reason=reason, kind=kind, count=count, first=first)
+        return detail
 
     def _fail_if_declared(self, where: str, error: Exception) -> None:
         if self._fails:

@@ -16,6 +16,7 @@ from typing import Literal
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import PORT, JobSpec
+from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.state.codec import with_columns
 
 
@@ -133,6 +134,7 @@ class BatchOutcome:
         kept_rows: number of rows that are kept; None where only partial results are.
         outage_counts: what the first tick after the process was down did (`OutageCounts`); None in a batch
             without one.
+        errors: what could not be computed.
     """
 
     results: pa.Table | None
@@ -145,6 +147,7 @@ class BatchOutcome:
     watermark: int | None = None
     kept_rows: int | None = None
     outage_counts: dict[str, int] | None = None
+    errors: Sequence[ErrorKind] = ()
 
 
 def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutcome:
@@ -164,6 +167,7 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
         watermark=max(_not_none(one.watermark for one in outcomes), default=None),
         kept_rows=sum(kept_rows) if kept_rows else None,
         outage_counts=_sum_counts(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,
+        errors=added_up(kind for one in outcomes for kind in one.errors),
     )
 
 

@@ -77,6 +77,9 @@ def _count_batches(meter: Meter, job: MeasuredJob) -> None:
     name = {"job": job.status().name}
     rows = meter.create_counter("panekeeper.rows", description="Rows read, by what became of them")
     firings = meter.create_counter("panekeeper.firings", description="Rows written to the log table")
+    errors = meter.create_counter(
+        "panekeeper.errors", description="Rows, results and firings that could not be computed, by reason"
+    )
     batches = meter.create_counter("panekeeper.batches", description="Batches whose tables are written")
     seconds = meter.create_histogram(
         "panekeeper.batch.duration",
@@ -95,6 +98,8 @@ def _count_batches(meter: Meter, job: MeasuredJob) -> None:
         for outcome, count in report.counts.items():
             rows.add(count, name | {"outcome": outcome})
         firings.add(report.firings, name)
+        for reason, count in report.errors.items():
+            errors.add(count, name | {"reason": reason})
         batches.add(1, name)
         for stage, took in report.stages.items():
             seconds.record(took, name | {"stage": stage})

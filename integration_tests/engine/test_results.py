@@ -274,7 +274,9 @@ def results_by_sensor(readings: Readings) -> dict[str, list[tuple[int | None, in
     return found
 
 
-def test_poison_rows_are_quarantined_and_the_job_starts_again(readings: Readings) -> None:
+def test_poison_rows_are_quarantined_and_the_job_starts_again(
+    readings: Readings, caplog: pytest.LogCaptureFixture
+) -> None:
     """Bad times, keys, text, sums and functions: the other rows have their results, before and after a restart."""
     poison = ["utf8", "no arrival", "too far", "year 10000"]
     at = "10:00:10"
@@ -284,7 +286,13 @@ def test_poison_rows_are_quarantined_and_the_job_starts_again(readings: Readings
         *[("good", at, 1), ("good", at, 2), ("nan", at, 1), ("nan", at, 2)],
     )
     readings.put(("good", "10:02:00", 3))
-    run_poisoned(readings)
+    job = run_poisoned(readings)
+    errors = {"SUM_OVERFLOW": 1, "USER_ERROR": 2}
+    assert job.status().errors == errors
+    assert {one: sum(row["errors"].get(one, 0) for row in readings.rows("log_metrics")) for one in errors} == errors
+    logged = [one.getMessage() for one in caplog.records if one.getMessage().startswith("the first USER_ERROR")]
+    assert len(logged) == 2
+    assert all("Traceback" in one and "in the result column 'mine'" in one for one in logged)
 
     first = {"sum": [(None, 808)], "unlucky": [(13, None)], "negative": [(-7, 0)], "good": [(3, 3)], "nan": [(3, 3)]}
     assert results_by_sensor(readings) == first

@@ -149,6 +149,7 @@ HEALTH = (
     seconds("--max-lag", "behind: a watermark older than this"),
     seconds("--max-age", "behind: no batch for longer than this"),
     option("--max-rows", "N", "behind: a source that holds more rows not read yet", type=int),
+    option("--max-errors", "N", "behind: more that could not be computed since its start", type=int),
     flag("--watch", "look again and again, until Ctrl-C"),
     seconds("--every", "how often to look (2s)", default="2s"),
 )

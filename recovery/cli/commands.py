@@ -80,7 +80,7 @@ def done_if(good: object) -> ExitCode:
 
 
 def _limits(options: Namespace) -> Limits:
-    return Limits(lag=options.max_lag, age=options.max_age, rows=options.max_rows)
+    return Limits(lag=options.max_lag, age=options.max_age, rows=options.max_rows, errors=options.max_errors)
 
 
 def _health_code(options: Namespace, jobs: Iterable[Mapping[str, Any]]) -> ExitCode:

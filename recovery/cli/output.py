@@ -90,6 +90,9 @@ def status_lines(fields: Fields) -> str:
     known = {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
     counts = [f"{text}: {fields[name]:,}" for text, name in known.items() if fields[name] is not None]
     lines += [", ".join(counts)] if counts else []
+    if fields["errors"]:
+        counts = [f"{reason} {count:,}" for reason, count in fields["errors"].items()]
+        lines.append("could not be computed: " + ", ".join(counts))
     saved = fields["last_savepoint"]
     if saved is not None:
         lines.append(

@@ -7,7 +7,7 @@ record of the last job that ended are read. For a checkpoint in a local folder o
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -87,6 +87,7 @@ class JobStatus:
         watermark_lag: how far it is behind the present.
         rows_per_second: rows read in the last minute of a job that runs.
         rows_behind: rows that its source held and it had not read; Kafka counts them.
+        errors: how many rows, results and firings could not be computed since that run began, by reason.
         open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
         state_bytes: size of its state on disk.
         no_tick_since: since when no tick of the wall clock can be written, as on a full disk; null if all is well.
@@ -117,6 +118,7 @@ class JobStatus:
     watermark_lag: float | None = None
     rows_per_second: float | None = None
     rows_behind: int | None = None
+    errors: Mapping[str, int] | None = None
     open_panes: int | None = None
     state_bytes: int | None = None
     no_tick_since: str | None = None
@@ -132,11 +134,13 @@ class Limits:
         lag: of its watermark behind the present, in seconds.
         age: of its last batch, in seconds. A job whose source has no rows runs no batch.
         rows: that its source holds and it has not read.
+        errors: that what could not be computed since its start may be.
     """
 
     lag: float | None = None
     age: float | None = None
     rows: int | None = None
+    errors: int | None = None
 
 
 def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
@@ -186,6 +190,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         watermark_lag=_age(at, progress.get("watermark")),
         rows_per_second=progress.get("rows_per_second") if running else None,
         rows_behind=progress.get("rows_behind"),
+        errors=progress.get("errors"),
         open_panes=still_open.get("panes"),
         state_bytes=progress.get("state_bytes"),
         no_tick_since=_time(progress.get("no_tick_since")) if running else None,
@@ -288,5 +293,8 @@ def _behind(status: JobStatus, limits: Limits) -> Iterator[str]:
     age = min(one for one in (status.run_age, status.last_batch_age, math.inf) if one is not None)
     if limits.age is not None and limits.age < age < math.inf:
         yield f"no batch has ended for {duration_text(age)}, and {duration_text(limits.age)} are allowed"
+    errors = sum((status.errors or {}).values())
+    if limits.errors is not None and errors > limits.errors:
+        yield f"{errors} rows, results and firings could not be computed, and {limits.errors} are allowed"
     if limits.rows is not None and rows is not None and rows > limits.rows:
         yield f"its source holds {rows} rows that it has not read, and {limits.rows} are allowed"

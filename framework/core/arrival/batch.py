@@ -168,6 +168,7 @@ class ArrivalBatch:
         return BatchOutcome(
             results=self._results.table,
             rejected=self._quarantine.table,
+            errors=self._quarantine.errors,
             counts=admitted | {"dropped_late": self._late, "outside": 0},
             due_us=window.due(),
             late_us=window.late_us,

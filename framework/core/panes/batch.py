@@ -63,6 +63,7 @@ class TimeIntervalBatch:
         return BatchOutcome(
             results=self._results.table,
             rejected=self._results.quarantine.table,
+            errors=self._results.quarantine.errors,
             counts=asdict(window.counts),
             due_watermark_us=window.due(),
             open_panes=len(record.panes),

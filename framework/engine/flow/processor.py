@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -194,6 +195,7 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
         "resume": None if start is None else start.pos,
         "resumed_us": None if start is None else start.n,
         "drain": max((row.pos for row in control_rows if row.kind == "drain"), default=None),
+        "errors": [asdict(one) for one in outcome.errors],
         "flushed": any(row.kind == "flush" for row in control_rows),
     }
     rows.append(Row(tag="counts", n=0, to_driver=True, body=json.dumps(counts).encode()))

@@ -122,6 +122,7 @@ class Job:
         )
         self._control_cleanup = ControlCleanup(files)
         self._totals = RunTotals(len(record.group_ids))
+        self._logged_errors: set[tuple[str, str]] = set()
         self._callbacks = BatchCallbacks(record.name)
         self._query_started, self._first_batch_started = threading.Event(), threading.Event()
         self._end = RunEnd(min(self._lease.last_control_file, self._resume_file - 1))
@@ -411,6 +412,10 @@ class Job:
         self._record_run(batch)
         self._end.note(is_flush=batch.flushed, drain_file=batch.last_drain_file)
         self._last_control_file = batch.last_control_file
+        for one in batch.errors:
+            if (one.reason, one.kind) not in self._logged_errors:
+                self._logged_errors.add((one.reason, one.kind))
+                _log.error("the first %s, in batch %s of job %s: %s", one.reason, number, self._name, one.first)
         self._callbacks.notify(self._totals.add(batch, clock))
         self._tick_scheduler.schedule(self._totals.next_due())
         if self._end.stopping.is_set():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
@@ -51,6 +51,8 @@ class Status:
         outside: rows that lie in no pane (a window with gaps).
         quarantined: rows set aside before the windows, with their reason.
         firings: rows added to the log.
+        errors: how many rows, results and firings could not be computed, by the reason that the quarantine gives; in
+            its column `detail` is what was raised, and the first of each kind is in the log.
         tick_error: why no tick of the wall clock can be written now, and since when: a full disk, a store that is away;
             what falls due waits for it. None if all is well.
     """
@@ -67,6 +69,7 @@ class Status:
     outside: int
     quarantined: int
     firings: int
+    errors: Mapping[str, int] = field(default_factory=dict)
     tick_error: str | None = None
 
 
@@ -113,6 +116,7 @@ class BatchReport:
         stages: how long each stage of it took, in seconds: "plan" (windows and state), "tables" (commits).
         late_seconds: how long after its instant the most overdue wall-clock work was done; None if none was.
         at: when its tables were written.
+        errors: how many rows, results and firings could not be computed, by the reason that the quarantine gives.
     """
 
     batch: int
@@ -125,6 +129,7 @@ class BatchReport:
     stages: Mapping[str, float]
     late_seconds: float | None
     at: datetime
+    errors: Mapping[str, int] = field(default_factory=dict)
 
 
 class StageClock:
@@ -163,6 +168,7 @@ class RunTotals:
         self._batch: int | None = None
         self._batches = 0
         self._firings = 0
+        self._errors: dict[str, int] = {}
         self._ended = 0  # when the last batch did, us
 
     def open_panes_after(self, batch: BatchOutput) -> int | None:
@@ -192,6 +198,8 @@ class RunTotals:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
             self._firings += batch.rows["results"]
+            for reason, count in batch.errors_by_reason.items():
+                self._errors[reason] = self._errors.get(reason, 0) + count
             self._ended = self._now()
             self._recent.append((self._ended, batch.counts["rows_in"]))
             return BatchReport(
@@ -205,6 +213,7 @@ class RunTotals:
                 stages=clock.stages,
                 late_seconds=None if batch.late_us is None else batch.late_us / 1e6,
                 at=to_datetime(self._ended),
+                errors=batch.errors_by_reason,
             )
 
     def status(self, name: str, state: JobState, tick_failure: TickFailure | None = None) -> Status:
@@ -224,6 +233,7 @@ class RunTotals:
                 outside=counts.get("outside", 0),
                 quarantined=counts.get("quarantined", 0),
                 firings=self._firings,
+                errors=dict(self._errors),
                 tick_error=None if tick_failure is None else str(tick_failure),
             )
 
@@ -253,6 +263,7 @@ class RunTotals:
                 "watermark": self._watermark,
                 "rows": self._counts.get("rows_in", 0),
                 "rows_per_second": round(sum(rows for _, rows in self._recent) * 1e6 / min(_RATE_US, age), 3),
+                "errors": dict(self._errors),
             }
 
     def report(self, spark: Mapping[str, Any] | None = None, tick_failure: TickFailure | None = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.framework.engine.flow.packing import from_segment
 from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
@@ -42,6 +43,7 @@ class BatchOutput:
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
         flushed: whether it closed everything.
+        errors: what could not be computed.
         tuples: key group -> rows kept; None where windows keep partial results.
         due_watermarks_us: key group -> the watermark (us) at which it next does something, or None.
         due_us: key group -> the wall-clock time (us) at which it next does something without a row, or None.
@@ -62,6 +64,7 @@ class BatchOutput:
     open_panes: dict[int, int]
     watermark: int | None
     flushed: bool
+    errors: list[ErrorKind] = field(default_factory=list)
     tuples: dict[int, int | None] = field(default_factory=dict)
     due_watermarks_us: dict[int, int | None] = field(default_factory=dict)
     due_us: dict[int, int | None] = field(default_factory=dict)
@@ -76,6 +79,14 @@ class BatchOutput:
     def large_tags(self) -> list[str]:
         """Tags of the outputs that are too large for the driver."""
         return [tag for tag, rows in self.rows.items() if rows and tag not in self.driver_tables]
+
+    @property
+    def errors_by_reason(self) -> dict[str, int]:
+        """How many rows, results and firings could not be computed, by the reason that the quarantine gives."""
+        return {
+            reason: sum(one.count for one in self.errors if one.reason == reason)
+            for reason in sorted({one.reason for one in self.errors})
+        }
 
     @property
     def balanced(self) -> bool:
@@ -107,6 +118,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
         open_panes={group["group"]: group["open_panes"] for group in groups},
         watermark=_max(groups, "watermark"),
         flushed=any(group["flushed"] for group in groups),
+        errors=added_up(ErrorKind(**one) for group in groups for one in group["errors"]),
         tuples={group["group"]: group["tuples"] for group in groups},
         due_watermarks_us={group["group"]: group["due"] for group in groups},
         due_us={group["group"]: group["due_at"] for group in groups},

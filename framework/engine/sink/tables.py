@@ -24,6 +24,7 @@ from pyspark.sql.types import (
     DoubleType,
     LongType,
     MapType,
+    StringType,
     StructField,
     StructType,
     TimestampType,
@@ -33,6 +34,7 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import TIME_ZONE
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
@@ -59,10 +61,12 @@ METRICS = StructType(
         StructField("firings", LongType()),
         StructField("late_ms", LongType()),
         StructField("seconds", DoubleType()),
+        StructField("errors", MapType(StringType(), LongType())),
     ]
 )
 """One row a batch: what it did. `open_panes` is null in one that was run again after a crash. `batch_time`, `seconds`
-are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was done."""
+are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was done;
+`errors`: how many rows, results and firings could not be computed, by the reason that the quarantine gives."""
 
 _RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
@@ -178,6 +182,13 @@ def create_or_check(
         described[role] = metadata
         if exists:
             found, is_own = columns_of(metadata), place_of(path) in own
+            if is_own and role not in _RESULTS and (missing := [one for one in schema if one.name not in found.names]):
+                # A table that an earlier release has made.
+                columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
+                spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
+                opened.reopen(path)
+                metadata = described[role] = table_metadata(spark, path)
+                found = columns_of(metadata)
             wanted = without_missing(schema, found, spec) if is_own and role in _RESULTS else schema
             if lines := column_differences(found, wanted):
                 way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."

@@ -71,6 +71,21 @@ WINDOWS = {
 NO_MERGE = {"kept": agg.collect("v")}
 
 
+def test_errors_are_counted_by_reason_and_kind() -> None:
+    """The first of each kind has its stack. Late rows are none."""
+    spec = job(PANES, picky=agg.user(Picky(), "v", output="int64"), total=agg.sum("v"))
+    outcome = run(spec, MemoryStore(), rows(("a", -1), ("b", -2), ("c", 13), ("d", 2**62), ("d", 2**62)), END)
+    assert [(one.reason, one.kind, one.count) for one in outcome.errors] == [
+        ("USER_ERROR", "ValueError in the result column 'picky'", 2),
+        ("USER_ERROR", "RuntimeError in the result column 'picky'", 1),
+        ("USER_ERROR", "InputError in the result column 'picky'", 1),
+        ("SUM_OVERFLOW", "InputError in the result column 'total'", 1),
+    ]
+    assert "-1 is negative" in outcome.errors[0].first
+    assert "raise ValueError" in outcome.errors[0].first
+    assert run(spec, MemoryStore(), END, rows(("a", 1))).errors == []
+
+
 @pytest.mark.parametrize("more", [{}, NO_MERGE], ids=["partial", "content"])
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_a_sum_beyond_64_bits_is_null_and_in_the_quarantine(window: Window, more: dict[str, Aggregate]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from panekeeper.framework.core.quarantine import ErrorKind
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks
 from panekeeper.framework.engine.job.status import BatchReport, JobState, RunTotals, StageClock, Status
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS, BatchOutput
@@ -34,7 +35,7 @@ class RunningJob:
         self._totals = RunTotals(2)
         self._callbacks = BatchCallbacks(name)
 
-    def run(self, number: int, *, late_us: int | None = None, firings: int = 0, **counts: int) -> None:
+    def run(self, number: int, *, late_us: int | None = None, firings: int = 0, errors: int = 0, **counts: int) -> None:
         """Run a batch whose rows went as `counts` says, each stage in a second."""
         every = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | counts | {"rows_in": sum(counts.values())}
         batch = BatchOutput(
@@ -47,6 +48,7 @@ class RunningJob:
             watermark=now_us() - 90_000_000,
             flushed=False,
             late_us=late_us,
+            errors=[ErrorKind(reason="USER_ERROR", kind="ValueError", count=errors, first="")] if errors else [],
         )
         clock = StageClock(Seconds(1.0))
         clock.end("plan")

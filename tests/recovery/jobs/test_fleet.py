@@ -190,6 +190,13 @@ RUNS = JobStatus(
         (replace(RUNS, watermark_lag=61), Limits(lag=60), "behind", "61s behind the present, and 1m are allowed"),
         (replace(RUNS, watermark_lag=60), Limits(lag=60), "healthy", ""),
         (replace(RUNS, rows_behind=11), Limits(rows=10), "behind", "holds 11 rows"),
+        (
+            replace(RUNS, errors={"A": 2, "B": 1}),
+            Limits(errors=2),
+            "behind",
+            "3 rows, results and firings could not be",
+        ),
+        (replace(RUNS, errors={"A": 2}), Limits(errors=2), "healthy", ""),
         (replace(RUNS, rows_behind=None, watermark_lag=None), Limits(lag=1, rows=1), "healthy", ""),
         (
             replace(RUNS, no_tick_since="now", tick_error="disk full"),

@@ -113,9 +113,10 @@ def bits(table: pa.Table | None) -> list[Any]:
 
 
 def whole(done: BatchOutcome) -> Any:
-    """All that a batch did."""
+    """All that a batch did; which error of a kind comes first is nobody's business."""
     return {
         **vars(done),
+        "errors": sorted((one.reason, one.kind, one.count) for one in done.errors),
         "results": bits(done.results),
         "rejected": bits(done.rejected),
     }
