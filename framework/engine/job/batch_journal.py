@@ -54,6 +54,7 @@ from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.framework.engine.sink.batch_output import (
+    REJECTED,
     RESULTS,
     BatchOutput,
     read_large_rows,
@@ -92,8 +93,7 @@ if TYPE_CHECKING:
     from panekeeper.state.checkpoint.folder import LocalFolder
     from panekeeper.state.checkpoint.job_record import JobRecord
 
-_REJECTED = "rejected"
-_OUTPUTS = {"log": RESULTS, "quarantine": _REJECTED, "view": RESULTS, "downtime": "downtime", "metrics": "metrics"}
+_OUTPUTS = {"log": RESULTS, "quarantine": REJECTED, "view": RESULTS, "downtime": "downtime", "metrics": "metrics"}
 """Role of a table -> which rows of a batch it gets; in the order of their commits."""
 _log = logger("job")
 
@@ -402,7 +402,7 @@ def _newest_by(spec: JobSpec) -> dict[str, Any]:
 
 def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> dict[str, pa.Table]:
     """Return what is recorded of each kind of rows; those that are too many for the driver without their rows."""
-    schemas = {RESULTS: spec.results_schema, _REJECTED: spec.rejected_schema}
+    schemas = {RESULTS: spec.results_schema, REJECTED: spec.rejected_schema}
     rows = {
         tag: schema.empty_table() if tag in batch.large_tags else with_columns(batch.driver_tables[tag], schema)
         for tag, schema in schemas.items()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 """Tag of the rows that the log gets, and a sink of the user's own."""
+REJECTED = "rejected"
+"""Tag of the rows that the quarantine gets."""
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
 """Where the rows of a batch went: the first is the sum of the others."""
 _HASHES = 2**64
@@ -104,7 +106,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
     """Return what a batch did, added up over its packed output rows (`processor.OUTPUT_SCHEMA`)."""
     collected = list(packed)
     groups = [json.loads(bytes(row.body)) for row in collected if row.tag == "counts"]
-    by_tag = {tag: [row for row in collected if row.tag == tag] for tag in ("results", "rejected")}
+    by_tag = {tag: [row for row in collected if row.tag == tag] for tag in (RESULTS, REJECTED)}
     return BatchOutput(
         number=number,
         counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},

@@ -21,7 +21,7 @@ from panekeeper.framework.declarations.errors import SchemaMismatch
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
 from panekeeper.framework.engine.session.columns import column
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.framework.engine.sink.batch_output import RESULTS
+from panekeeper.framework.engine.sink.batch_output import REJECTED, RESULTS
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.state.log import logger
@@ -135,12 +135,18 @@ def _commit_in_parallel(spark: SparkSession, commits: list[Callable[[], None]]) 
 
 
 def _rows(batch: PreparedBatch, name: str, packed: DataFrame | None) -> pa.Table | DataFrame:
-    """Return rows of a batch: as they are recorded, or from its packed rows."""
+    """Return rows of a batch: as they are recorded, or from its packed rows; those of the quarantine say when."""
     rows = batch.rows[name]
-    if name not in batch.large:
+    if name in batch.large:
+        assert packed is not None
+        rows = unpack(packed, name, rows.schema)
+    if name != REJECTED:
         return rows
-    assert packed is not None
-    return unpack(packed, name, rows.schema)
+    at = batch.rows["metrics"].column("batch_time")[0]
+    if not isinstance(rows, pa.Table):
+        return rows.withColumns({"batch": F.lit(batch.number), "quarantined_at": F.lit(at.as_py())})
+    rows = rows.append_column("batch", pa.array([batch.number] * rows.num_rows, pa.int64()))
+    return rows.append_column("quarantined_at", pa.array([at.as_py()] * rows.num_rows, at.type))
 
 
 def _newest_rows(results: pa.Table | DataFrame, pane: list[str]) -> pa.Table | DataFrame:

@@ -68,6 +68,8 @@ METRICS = StructType(
 are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was done;
 `errors`: how many rows, results and firings could not be computed, by the reason that the quarantine gives."""
 
+QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
+"""Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
 _RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
 
@@ -95,7 +97,7 @@ class Tables:
         columns = {
             "log": stored_schema(spark_schema(spec.results_schema)),
             "view": stored_schema(spark_schema(spec.results_schema)),
-            "quarantine": stored_schema(spark_schema(spec.rejected_schema)),
+            "quarantine": StructType([*stored_schema(spark_schema(spec.rejected_schema)), *QUARANTINED]),
             "metrics": METRICS,
             "downtime": DOWNTIME,
         }

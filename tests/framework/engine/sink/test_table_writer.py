@@ -1,10 +1,14 @@
-"""The newest row of each pane among the results of a batch, which the view takes."""
+"""Which rows of a batch a table gets, beside how they are committed."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pyarrow as pa
 
-from panekeeper.framework.engine.sink.table_writer import last_of_each_pane
+from panekeeper.framework.core.job_spec import REJECTED_SCHEMA, TIMESTAMP
+from panekeeper.framework.engine.sink.table_writer import _rows, last_of_each_pane
+from panekeeper.state.prepared import PreparedBatch
 
 
 def test_the_last_row_of_each_pane_stays_whatever_the_results_are_called() -> None:
@@ -18,3 +22,16 @@ def test_the_last_row_of_each_pane_stays_whatever_the_results_are_called() -> No
     for key in ("_row", "_row_max", "row", "row_max", "key_1"):
         renamed = results.rename_columns([key, "pane_start", "value", "refinement"])
         assert last_of_each_pane(renamed, [key, "pane_start"]).num_rows == 3
+
+
+def test_rows_of_the_quarantine_say_when_they_got_there() -> None:
+    """Their batch, and its time in the metrics: the same however often they are written."""
+    at = datetime(2026, 3, 1, tzinfo=UTC)
+    rejected = pa.table([["LATE"] * 2, [None] * 2, [None] * 2, ["{}"] * 2], schema=REJECTED_SCHEMA)
+    metrics = pa.table({"batch": [4], "batch_time": pa.array([at], TIMESTAMP)})
+    batch = PreparedBatch(number=4, epoch=0, spark_commit="", rows={"rejected": rejected, "metrics": metrics}, job="b")
+    rows = _rows(batch, "rejected", None)
+    assert isinstance(rows, pa.Table)
+    assert rows.column_names == [*REJECTED_SCHEMA.names, "batch", "quarantined_at"]
+    assert rows.select(["batch", "quarantined_at"]).to_pylist() == [{"batch": 4, "quarantined_at": at}] * 2
+    assert _rows(batch, "metrics", None) == metrics
