@@ -79,6 +79,7 @@ class JobStatus:
         seen: its last heartbeat.
         heartbeat_age: the time since then.
         stopped: when the last run ended, if it did not crash.
+        error: all of the error by which it failed; None if it did not.
         last_offset: number of the last batch begun.
         last_commit: number of the last batch committed.
         last_batch_at: when its last batch ended, as all that follows as it reported last.
@@ -110,6 +111,7 @@ class JobStatus:
     seen: str | None = None
     heartbeat_age: float | None = None
     stopped: str | None = None
+    error: str | None = None
     last_offset: int | None = None
     last_commit: int | None = None
     last_batch_at: str | None = None
@@ -182,6 +184,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         seen=format_time(owner.seen) if owner else None,
         heartbeat_age=_age(at, owner.seen) if owner else None,
         stopped=None if owner else _time(end.get("at")),
+        error=str(end["error"]) if state == "failed" and "error" in end else None,
         last_offset=begun,
         last_commit=committed,
         last_batch_at=_time(progress.get("at")),
@@ -271,7 +274,8 @@ def _health(status: JobStatus, limits: Limits) -> tuple[Health, str]:
     if not status.resumable:
         return Health.UNUSABLE, status.why_not or "it cannot be resumed"
     if status.state == "failed":
-        return Health.DOWN, "it failed: its own log has the cause; remove it, and start the job again"
+        why = "its own log has the cause" if status.error is None else status.error.partition("\n")[0]
+        return Health.DOWN, f"it failed: {why}; remove the cause, and start the job again"
     if status.state == "lost":
         return Health.DOWN, "its process exited without releasing its lease: start the job again"
     if not status.running:

@@ -253,9 +253,11 @@ class Job:
         return self._totals.status(self._name, self._state(), self._tick_scheduler.failure)
 
     def report(self) -> dict[str, Any]:
-        """Return what the job reports of itself: batch, open and progress (`RunTotals.report`)."""
+        """Return what the job reports of itself: batch, open and progress (`RunTotals.report`), and why it failed."""
         spark = asdict(streaming.query_progress(self._query)) if self._query_started.is_set() else {}
-        return self._totals.report(spark, self._tick_scheduler.failure)
+        failure = self._failure
+        error = {} if failure is None else {"error": str(translate(failure, self._name))}
+        return self._totals.report(spark, self._tick_scheduler.failure) | error
 
     def last_savepoint(self) -> LastSavepoint | None:
         """Return the newest savepoint of the checkpoint; None: there is none."""
@@ -341,6 +343,7 @@ class Job:
                     return
                 self._query = self._begin_query()
             except Exception as error:
+                self._failure = error
                 self._lease.release(JobState.FAILED.value)
                 raise self._to_panekeeper_error(error) from error
             self._query_started.set()
@@ -515,7 +518,11 @@ class Job:
         if streaming.is_running(self._query):
             return None
         self._inputs.close()
-        return self._state().value
+        self._tick_scheduler.close()
+        state = self._state()
+        if state is JobState.FAILED and self._failure is None:
+            self._failure = self._query.exception()
+        return state.value
 
     def _to_panekeeper_error(self, error: BaseException) -> PanekeeperError:
         self._lease.release_if_ended()

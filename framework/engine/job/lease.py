@@ -214,11 +214,15 @@ class Lease:
             owner, end = self._owner, {"at": self._now(), "state": state}
             end |= {name: getattr(owner, name) for name in ("name", "since", "token", "has_run", "before")}
             try:
+                reported = self._reported()
                 if has_claim(self._folder, owner):
-                    self._folder.write_json(STOPPED_FILE, self._reported() | end, replace=True)
+                    self._folder.write_json(STOPPED_FILE, reported | end, replace=True)
                     self._folder.remove(RUNNING_FILE)
                     drop_claim(self._folder, owner)
-                (self._log.error if state == "failed" else self._log.info)("%s: %s", owner, state)
+                if state == "failed":
+                    self._log.error("%s failed: %s", owner, reported.get("error", "it does not say why"))
+                else:
+                    self._log.info("%s: %s", owner, state)
             except Exception as error:  # noqa: BLE001 -- must not hide the job's own end; an expired lease is taken over
                 self._log.warning("the lease of %s could not be released: %s", owner, error)
 

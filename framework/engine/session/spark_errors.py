@@ -1,14 +1,17 @@
-"""What went wrong, in one sentence: Spark's errors translated to those of the tree in `declarations/errors.py`.
+"""What went wrong: Spark's errors translated to those of the tree in `declarations/errors.py`.
 
 An error that was raised in a Python worker reaches the driver as text inside a Java exception inside a Python one.
 Ours are found in it by name; a few of the Java world have a name a user can act on; the rest is `JobFailed`.
-The original is always attached as the cause.
+
+The message begins with one sentence of ours. Below it is all that Spark, Delta or Python said, with the traceback of
+Python and without Java's stack. The original is always attached as the cause.
 """
 
 from __future__ import annotations
 
 import logging
 import re
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -38,7 +41,19 @@ _INPUT_GONE = (
     "leaves out the rows of such files; or reset the job to its initial state, and it reads the table as it is now. To "
     "avoid it, raise delta.deletedFileRetentionDuration of that table beyond the longest stop of the job"
 )
-_LONGEST_REASON = 300
+_STACK = re.compile(r"\s+at\b.*|\s*\.\.\. \d+ more|Driver stacktrace:|JVM stacktrace:")
+"""A line of Java's stack, or one that says that there is one."""
+_BEFORE_A_STATEMENT = re.compile(
+    r"^(?:Caused by: |: |An error occurred while calling \S+\.$"
+    r"|Job aborted due to stage failure: .*?: (?=[\w.$]+(?:Exception|Error): )"
+    r"|\[STREAM_FAILED\] Query .*?terminated with exception: "
+    r"|(?:org\.apache\.spark|io\.delta|java\.util\.concurrent)[\w.$]*(?:Exception|Error): (?=\S))+"
+)
+"""What Java, its gateway and the query put before what went wrong."""
+_OF_A_WORKER = re.compile(r"java\.(?:net|io)\.\w+: (?:broken pipe|connection reset.*)", re.IGNORECASE)
+"""What the end of a Python worker, or of what it was to compute, leaves beside its cause."""
+_OF_A_QUERY = re.compile(r"^=== Streaming Query ===$.*?(?=^\s+at\b|\Z)", re.MULTILINE | re.DOTALL)
+"""Offsets and plan of a query, which Spark adds to its error."""
 _WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
 
 
@@ -64,24 +79,26 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
     """Return the error of the tree that says what `error` means for the user."""
     if isinstance(error, PanekeeperError):
         return error
-    text = full_text(error)
-    ours = _raised_by_us(text)
+    said = _statements(error)
+    ours = _raised_by_us(said)
     if ours is not None:
         return ours
+    text = "\n".join(said)
     if any(words in text for words in _LOCAL_FULL):
-        return OutputNotWritable(
-            f"job {job!r} stopped because a disk is full; make room and start it again: it resumes with the same batch"
-        )
+        full = "a disk is full; make room and start it again: it resumes with the same batch"
+        return OutputNotWritable(_with_all(f"job {job!r} stopped because {full}", said))
     away = _store_problem(text)
     if away is None and any(words in text for words in _UNREADABLE):
+        advice = "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
         return CorruptState(
-            f"Spark cannot read the checkpoint of job {job!r}: {first_line(error)}; "
-            "restore this checkpoint from a savepoint, or start with a new checkpoint folder"
+            _with_all(f"Spark cannot read the checkpoint of job {job!r}: {first_line(error)}; {advice}", said)
         )
     problem = away or kafka_problem(text)
     if problem is not None:
-        return JobFailed(f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch.")
-    return JobFailed(f"job {job!r} stopped: {_last_python_line(text) or _unreadable_file(text) or first_line(error)}")
+        sentence = f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch."
+        return JobFailed(_with_all(sentence, said))
+    headline = _last_python_line(text) or _unreadable_file(text) or said[0].partition("\n")[0]
+    return JobFailed(_with_all(f"job {job!r} stopped: {headline}", said))
 
 
 @contextmanager
@@ -124,11 +141,50 @@ def full_text(error: BaseException) -> str:
     return said
 
 
+def all_said(error: BaseException) -> str:
+    """Return all that an error of Spark, Delta or Python says, and its causes, without Java's stack; each once."""
+    return "\n".join(_statements(error))
+
+
+def _statements(error: BaseException) -> list[str]:
+    """Return what an error and its causes say, from the outermost to the innermost; at least one, none within another.
+
+    A statement is what stands between two of Java's stacks, with the traceback of Python that is in it.
+    """
+    text = full_text(error)
+    if isinstance(stack := getattr(error, "_stackTrace", None), str):  # of pyspark, with the causes
+        text = f"{text}\n\tat\n{stack}"
+    elif not hasattr(error, "java_exception") and error.__traceback__ is not None:
+        text = "".join(traceback.format_exception(error))
+    parts: list[list[str]] = [[]]
+    for line in _OF_A_QUERY.sub("", text).splitlines():
+        if _STACK.fullmatch(line):
+            parts.append([])
+            continue
+        if line.startswith("Caused by: "):
+            parts.append([])
+        parts[-1].append(_BEFORE_A_STATEMENT.sub("", line))
+    found: list[str] = []
+    for part in parts:
+        one = "\n".join(part).strip()
+        if one and not _OF_A_WORKER.fullmatch(one) and not any(one in known for known in found):
+            found = [known for known in found if known not in one] + [one]
+    return found or [type(error).__name__]
+
+
+def _with_all(sentence: str, said: list[str]) -> str:
+    """Return a sentence of ours, and below it what it does not have of what was said."""
+    first, *others = said
+    headline, _, rest = first.partition("\n")
+    lines = [rest if headline in sentence else first, *others]
+    return "\n".join([sentence, *(line for line in lines if line.strip() and line not in sentence)])
+
+
 def _store_problem(text: str) -> str | None:
     """Return what an object store that is away means, as a sentence without its end; None for another error."""
     for line in text.splitlines():
         if _STORE_AWAY.search(line):
-            reason = line.strip().removeprefix("Caused by: ")[:_LONGEST_REASON]
+            reason = line.strip()
             return f"the object store did not respond as it should ({reason}); wait until it does"
     return None
 
@@ -142,26 +198,28 @@ def _unreadable_file(text: str) -> str | None:
     return None
 
 
-def _raised_by_us(text: str) -> PanekeeperError | None:
+def _raised_by_us(said: list[str]) -> PanekeeperError | None:
     """Find the last line `package.Name: message` of a Python traceback that names an error of ours."""
-    lines = text.splitlines()
-    for number in range(len(lines) - 1, -1, -1):
-        found = _named_by(lines[number])
-        # The Java exception that brought it may stand before it, in the same line; but a name inside the message of
-        # an error of ours is a part of that message.
-        if found is None and (java := _RAISED.match(lines[number])):
-            found = _named_by(java[2])
-        if found is not None:
-            return found
+    for statement in reversed(said):
+        lines = statement.splitlines()
+        for number in range(len(lines) - 1, -1, -1):
+            rest = lines[number + 1 :]
+            found = _named_by(lines[number], rest)
+            # The Java exception that brought it may stand before it, in the same line; but a name inside the message
+            # of an error of ours is a part of that message.
+            if found is None and (java := _RAISED.match(lines[number])):
+                found = _named_by(java[2], rest)
+            if found is not None:
+                return found
     return None
 
 
-def _named_by(text: str) -> PanekeeperError | None:
-    """Return the error of ours whose name a text begins with."""
+def _named_by(text: str, rest: list[str]) -> PanekeeperError | None:
+    """Return the error of ours whose name a text begins with, and whose message goes on in the rest."""
     match = _RAISED.match(text)
     kind = getattr(errors, match[1], None) if match else None
     if match and isinstance(kind, type) and issubclass(kind, PanekeeperError):
-        return kind(match[2])
+        return kind("\n".join([match[2], *rest]).strip())
     return None
 
 

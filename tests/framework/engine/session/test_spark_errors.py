@@ -48,11 +48,67 @@ def test_a_name_in_the_message_of_our_error_is_a_part_of_the_message() -> None:
             assert str(error) == message
 
 
-def test_the_last_line_of_a_users_traceback_is_the_message() -> None:
-    """An operator's own exception needs no Java around it."""
-    error = translate(RuntimeError(WORKER.format(raised="ZeroDivisionError: division by zero")), "x")
+def test_the_last_line_of_a_users_traceback_is_the_message_and_all_of_it_follows() -> None:
+    """With function, file and line of the user's; without Java, whose broken pipe is a consequence."""
+    raised = "ZeroDivisionError: division by zero"
+    error = translate(RuntimeError(WORKER.format(raised=raised)), "x")
     assert type(error) is JobFailed
-    assert str(error) == "job 'x' stopped: ZeroDivisionError: division by zero"
+    assert str(error) == f"job 'x' stopped: {raised}\n" + WORKER.partition("\n\n")[0].format(raised=raised)
+
+
+def test_what_fails_in_the_driver_comes_with_its_traceback() -> None:
+    """A sink or a callback of the user's: "division by zero" alone says neither what nor where."""
+    with pytest.raises(ZeroDivisionError) as raised:
+        _ = 1 / 0
+    first, *rest = str(translate(raised.value, "x")).splitlines()
+    assert first == "job 'x' stopped: ZeroDivisionError: division by zero"
+    assert any(f'File "{__file__}"' in line and "test_what_fails_in_the_driver" in line for line in rest)
+
+
+SCHEMA_CHANGED = """[STREAM_FAILED] Query readings [id = 7, runId = 8] terminated with exception: \
+[DELTA_SCHEMA_CHANGED] Detected schema change:
+streaming source schema: root
+ |-- k: string (nullable = true)
+
+data file schema: root
+ |-- k: string (nullable = true)
+ |-- more: integer (nullable = true)
+
+Please try restarting the query. SQLSTATE: XXKST
+=== Streaming Query ===
+Identifier: readings [id = 7, runId = 8]
+Current State: ACTIVE
+
+Logical Plan:
+~Project [k#1]
+\tat org.apache.spark.sql.Some.method(Some.scala:1)
+Caused by: io.delta.exceptions.DeltaRuntimeException: [DELTA_SCHEMA_CHANGED] Detected schema change:
+streaming source schema: root
+ |-- k: string (nullable = true)
+
+data file schema: root
+ |-- k: string (nullable = true)
+ |-- more: integer (nullable = true)
+
+Please try restarting the query. SQLSTATE: XXKST
+\tat io.delta.Some.method(Some.scala:1)
+\t... 35 more
+Caused by: java.lang.RuntimeException: file:/in/x is not a Parquet file
+\tat org.apache.parquet.Reader.read(Reader.java:1)
+"""
+
+
+def test_all_lines_of_spark_and_delta_and_the_innermost_cause_are_kept_once() -> None:
+    """Both schemas, and what to do; neither the plan of the query nor Java's stack."""
+    said = SCHEMA_CHANGED.partition("exception: ")[2].partition("\n===")[0]
+    error = translate(RuntimeError(SCHEMA_CHANGED), "x")
+    assert str(error) == f"job 'x' stopped: {said}\njava.lang.RuntimeException: file:/in/x is not a Parquet file"
+
+
+def test_all_lines_of_an_error_of_ours_are_kept() -> None:
+    """Up to Java's stack."""
+    raised = "panekeeper.framework.declarations.errors.InputError: 1 bad row(s): a: b\nand another line"
+    assert str(translate(RuntimeError(WORKER.format(raised=raised)), "x")) == "1 bad row(s): a: b\nand another line"
 
 
 def test_errors_with_a_name_a_user_can_act_on() -> None:
@@ -101,7 +157,7 @@ def test_an_object_store_that_is_away_is_no_damage(cause: str) -> None:
     assert type(error) is JobFailed
     assert str(error) == (
         f"job 'x' stopped: the object store did not respond as it should ({cause}); wait until it does. Started again, "
-        "it resumes with the same batch."
+        "it resumes with the same batch.\n[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error"
     )
 
 
@@ -163,4 +219,5 @@ def test_an_error_of_the_connector_says_what_to_do(text: str, problem: str) -> N
     """What happened, in the broker's words where they help, and that nothing is lost."""
     error = translate(RuntimeError(text), "x")
     assert type(error) is JobFailed
-    assert str(error) == f"job 'x' stopped: {problem}. Started again, it resumes with the same batch."
+    first = str(error).partition("\n")[0]
+    assert first == f"job 'x' stopped: {problem}. Started again, it resumes with the same batch."
