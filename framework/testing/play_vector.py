@@ -23,7 +23,7 @@ from panekeeper.framework.testing.steps import (
     read_events,
     split_into_batches,
 )
-from panekeeper.framework.testing.vector import CheckpointItem, ResetItem, Vector, parse
+from panekeeper.framework.testing.vector import Item, Vector, parse
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class MemoryRun:
         events = self.clock(self.vector.ready_us)
         for batch in batches:
             match batch.items:
-                case (CheckpointItem(name=name, at_us=at),):
+                case (Item(kind="checkpoint", value=name, at_us=at),):
                     events += self.clock(at)
                     self.saved[name] = self.store.copy()
-                case (ResetItem(name=None, at_us=at),):
+                case (Item(kind="reset", value=None, at_us=at),):
                     self.store = MemoryStore()
                     events += self.clock(at)
-                case (ResetItem(name=str(name), at_us=at),):
+                case (Item(kind="reset", value=name, at_us=at),):
                     self.store = self.saved[name].copy()
                     events += self.clock(at, resume=True)
                 case items:

@@ -48,7 +48,7 @@ from panekeeper.framework.testing.steps import (
     read_events,
     recorder_for,
 )
-from panekeeper.framework.testing.vector import CheckpointItem, ResetItem, Vector, column_of
+from panekeeper.framework.testing.vector import Item, Vector, column_of
 from panekeeper.state.prepared import PreparedBatch
 from panekeeper.state.spark_store import SparkStore
 
@@ -101,11 +101,11 @@ class SparkRun:
         self.clock(self.vector.ready_us)
         for batch in batches:
             match batch.items:
-                case (CheckpointItem(name=name, at_us=at),):
+                case (Item(kind="checkpoint", value=name, at_us=at),):
                     self.clock(at)
                     self.run_query()
                     self.save(name)
-                case (ResetItem(name=name, at_us=at),):
+                case (Item(kind="reset", value=name, at_us=at),):
                     self.run_query()
                     self.reset(name)
                     self.clock(at, resume=name is not None)

@@ -20,18 +20,7 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.operator import Emit, Operator
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.framework.testing.vector import (
-    CheckpointItem,
-    ClockItem,
-    EvictItem,
-    Item,
-    MarkItem,
-    ResetItem,
-    RowItem,
-    Vector,
-    WatermarkItem,
-    column_of,
-)
+from panekeeper.framework.testing.vector import Item, Vector, column_of
 
 BatchSplit = Literal["whole", "each"] | int
 """How the input is split into micro-batches; an int seeds a random split."""
@@ -74,7 +63,7 @@ def split_into_batches(items: Sequence[Item], cut: BatchSplit, restart_after: Re
     else:
         raise DeclarationError(f'cut is {cut!r}; it must be "whole", "each" or an int')
     for number, item in enumerate(items):
-        if isinstance(item, CheckpointItem | ResetItem):
+        if item.is_between_batches:
             ends |= {number - 1, number}
     batches, first = [], 0
     for end in sorted(end for end in ends | {count - 1} if end >= 0):
@@ -149,7 +138,7 @@ def recorder_for(vector: Vector) -> EventRecorder:
 
 def measure_type(vector: Vector, name: str) -> pa.DataType:
     """Return the type of a field that a delta policy reads: int64 if all values are whole and fit, else float64."""
-    values = [item.measures[name] for item in vector.items if isinstance(item, RowItem)]
+    values = [item.measures[name] for item in vector.items if item.kind == "value"]
     whole = all(isinstance(value, int) and abs(value) < 2**63 for value in values)
     return pa.int64() if whole else pa.float64()
 
@@ -178,10 +167,10 @@ def _in_seconds(us: int) -> int | float:
 
 def items_to_steps(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:
     """Return the steps of one micro-batch: neighbouring rows of one instant in one table, a tick for each new time."""
-    waiting: list[RowItem] = []
+    waiting: list[Item] = []
     clock: int | None = None
     for item in items:
-        at_us = None if isinstance(item, WatermarkItem | ClockItem) else item.at_us
+        at_us = None if item.kind == "advance_clock" else item.at_us
         step = _step(item)
         if waiting and (step is not None or at_us not in (None, clock)):
             yield Rows(_table(waiting, columns))
@@ -189,7 +178,7 @@ def items_to_steps(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:
         if at_us is not None and at_us != clock:
             yield Tick(at_us)
             clock = at_us
-        if isinstance(item, RowItem):
+        if item.kind == "value":
             waiting.append(item)
         elif step is not None:
             yield step
@@ -198,21 +187,21 @@ def items_to_steps(items: Iterable[Item], columns: pa.Schema) -> Iterator[Step]:
 
 
 def _step(item: Item) -> Step | None:
-    match item:
-        case WatermarkItem(watermark_us=us):
-            return Watermark(us)
-        case ClockItem(at_us=us):
-            return Tick(us, is_last_at_instant=True)
-        case MarkItem(kind=kind):
-            return Mark(kind)
-        case EvictItem(key=key):
-            return EvictPartitions(pa.table({KEY: pa.array([key], pa.string())}))
+    match item.kind:
+        case "watermark":
+            return Watermark(item.value)
+        case "advance_clock":
+            return Tick(item.value, is_last_at_instant=True)
+        case "punct":
+            return Mark(item.value)
+        case "evict_partition":
+            return EvictPartitions(pa.table({KEY: pa.array([item.value], pa.string())}))
     return None
 
 
-def _table(tuples: list[RowItem], columns: pa.Schema) -> pa.Table:
+def _table(tuples: list[Item], columns: pa.Schema) -> pa.Table:
     """Return the rows as a table of these columns, with the event time if they have one."""
-    values: dict[str, list[Any]] = {KEY: [item.key for item in tuples], TUPLE: [item.text for item in tuples]}
+    values: dict[str, list[Any]] = {KEY: [item.key for item in tuples], TUPLE: [item.value for item in tuples]}
     for name in tuples[0].measures:
         values[column_of(name)] = [item.measures[name] for item in tuples]
     table = pa.table([pa.array(values[f.name], f.type) for f in columns], schema=columns)

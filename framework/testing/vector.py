@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any
 
 from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES
 from panekeeper.framework.declarations.durations import seconds_to_us
@@ -62,72 +62,30 @@ def optional_time_us(found: Mapping[str, Any], where: str, field: str = "at") ->
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowItem:
-    """One row.
+class Item:
+    """What happens at one place of a vector. Keys and rows are JSON text, so that 7 stays 7 and 7.0 stays 7.0.
 
     Attributes:
-        key: its partition key as JSON text, so that 7 stays 7 and 7.0 stays 7.0.
-        text: its value as JSON text.
-        time_us: its event time in microseconds, for a time interval.
-        at_us: its arrival time in microseconds, for other windows.
-        measures: the numbers in it that delta policies read, by field.
+        kind: the field of the item that says so.
+        value: of a "value" the row; of a "watermark" or "advance_clock" the time, us; of a "punct" its kind; the name of
+            a "checkpoint" or "reset" (None: the initial state); of an "evict_partition" the key.
+        at_us: when it happens by the wall clock; no more rows arrive at the time of an "advance_clock".
+        key: the partition key of a row.
+        time_us: the event time of a row, for a time interval.
+        measures: the numbers in a row that delta policies read, by field.
     """
 
-    key: str | None
-    text: str
-    time_us: int | None = None
+    kind: str
+    value: Any = None
     at_us: int | None = None
+    key: str | None = None
+    time_us: int | None = None
     measures: Mapping[str, float] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, kw_only=True)
-class WatermarkItem:
-    """The watermark, in microseconds."""
-
-    watermark_us: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClockItem:
-    """The time of the wall clock, in microseconds; no more rows arrive at that instant."""
-
-    at_us: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class MarkItem:
-    """A window mark or the final mark."""
-
-    kind: Literal["window", "final"]
-    at_us: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CheckpointItem:
-    """Store the state under a name."""
-
-    name: str
-    at_us: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ResetItem:
-    """Restore the state stored under a name; None is the initial state."""
-
-    name: str | None
-    at_us: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class EvictItem:
-    """Evict the partition of a key (JSON text)."""
-
-    key: str | None
-    at_us: int | None = None
-
-
-_ItemInTime = RowItem | ClockItem | MarkItem | CheckpointItem | ResetItem | EvictItem
-Item = WatermarkItem | _ItemInTime
+    @property
+    def is_between_batches(self) -> bool:
+        """Whether it acts on the state between two micro-batches: a checkpoint or a reset."""
+        return self.kind in ("checkpoint", "reset")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,22 +245,20 @@ def _items(items: list[Any], declared: Vector) -> Iterator[Item]:
         require_known_fields(item, {kinds[0], *_ITEMS[kinds[0]]}, where)
         _require_possible(kinds[0], item[kinds[0]], declared, checkpoints, where)
         parsed = _item(kinds[0], item, declared, where)
-        if isinstance(parsed, CheckpointItem):
-            checkpoints.add(parsed.name)
-        if clock_us is not None and not isinstance(parsed, WatermarkItem):
+        if parsed.kind == "checkpoint":
+            checkpoints.add(parsed.value)
+        if clock_us is not None and parsed.kind != "watermark":
             clock_us = _advanced(clock_us, parsed, where)
         yield parsed
 
 
-def _advanced(
-    clock_us: int, item: RowItem | ClockItem | MarkItem | CheckpointItem | ResetItem | EvictItem, where: str
-) -> int:
+def _advanced(clock_us: int, item: Item, where: str) -> int:
     """Return the clock at an item; only after a reset may it be behind."""
     if item.at_us is None:
-        if not isinstance(item, MarkItem):
+        if item.kind != "punct":
             raise DeclarationError(f"{where} needs the field 'at': this window goes by the wall clock")
         return clock_us
-    if item.at_us < clock_us and not isinstance(item, ResetItem):
+    if item.at_us < clock_us and item.kind != "reset":
         raise DeclarationError(
             f"{where} is at {item.at_us / 1e6:g} s, but the clock already reads {clock_us / 1e6:g} s"
         )
@@ -328,26 +284,22 @@ def _require_possible(kind: str, value: Any, declared: Vector, checkpoints: set[
 
 def _item(kind: str, item: Mapping[str, Any], declared: Vector, where: str) -> Item:
     value, at_us = item[kind], optional_time_us(item, where)
-    made: Item
     match kind:
         case "value":
-            made = _row(item, declared, where)
+            return _row(item, declared, where)
         case "watermark":
-            made = WatermarkItem(watermark_us=seconds_to_us(value, f"{where}.watermark"))
+            return Item(kind=kind, value=seconds_to_us(value, f"{where}.watermark"))
         case "advance_clock":
-            made = ClockItem(at_us=seconds_to_us(value, f"{where}.advance_clock"))
-        case "punct":
-            made = MarkItem(kind=value, at_us=at_us)
-        case "checkpoint":
-            made = CheckpointItem(name=value, at_us=at_us)
+            time_us = seconds_to_us(value, f"{where}.advance_clock")
+            return Item(kind=kind, value=time_us, at_us=time_us)
         case "evict_partition":
-            made = EvictItem(key=_key(value), at_us=at_us)
-        case _:
-            made = ResetItem(name=value if kind == "reset" else None, at_us=at_us)
-    return made
+            return Item(kind=kind, value=_key(value), at_us=at_us)
+        case "reset_to_initial":
+            return Item(kind="reset", at_us=at_us)
+    return Item(kind=kind, value=value, at_us=at_us)
 
 
-def _row(item: Mapping[str, Any], declared: Vector, where: str) -> RowItem:
+def _row(item: Mapping[str, Any], declared: Vector, where: str) -> Item:
     value, event_time = item["value"], declared.event_time
     if not isinstance(value, Mapping):
         raise DeclarationError(f"{where}.value is {value!r}; it must be an object")
@@ -359,9 +311,10 @@ def _row(item: Mapping[str, Any], declared: Vector, where: str) -> RowItem:
             raise DeclarationError(
                 f"{where}.value.{name} is {number!r}; the delta policy of this window needs a number"
             )
-    return RowItem(
+    return Item(
+        kind="value",
         key=_key(item.get("key")) if declared.partitioned else None,
-        text=json.dumps(value),
+        value=json.dumps(value),
         time_us=None if event_time is None else seconds_to_us(value[event_time], f"{where}.value.{event_time}"),
         at_us=optional_time_us(item, where),
         measures={name: value[name] for name in declared.attributes},

@@ -20,7 +20,7 @@ from panekeeper import session
 from panekeeper.framework.core.steps import Tick
 from panekeeper.framework.testing.spark_run import ListSink, SparkRun
 from panekeeper.framework.testing.steps import items_to_steps, job_spec_for
-from panekeeper.framework.testing.vector import ResetItem, parse
+from panekeeper.framework.testing.vector import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ class StoppedRun(SparkRun):
 
     def __init__(self, kind: str, way: Way, spark: SparkSession, folder: Path, *, data: bool) -> None:
         self.story = parse(vector(kind, way, data=data))
-        self.at = next(n for n, item in enumerate(self.story.items) if isinstance(item, ResetItem))
+        self.at = next(n for n, item in enumerate(self.story.items) if item.kind == "reset")
         self.kind, self.way = kind, way
         super().__init__(self.story, spark, folder, name=folder.name)
 
