@@ -67,8 +67,8 @@ class Item:
 
     Attributes:
         kind: the field of the item that says so.
-        value: of a "value" the row; of a "watermark" or "advance_clock" the time, us; of a "punct" its kind; the name of
-            a "checkpoint" or "reset" (None: the initial state); of an "evict_partition" the key.
+        value: of a "value" the row; of a "watermark" or "advance_clock" the time, us; of a "punct" its kind; the name
+            of a "checkpoint" or "reset" (None: the initial state); of an "evict_partition" the key.
         at_us: when it happens by the wall clock; no more rows arrive at the time of an "advance_clock".
         key: the partition key of a row.
         time_us: the event time of a row, for a time interval.
