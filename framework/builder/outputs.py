@@ -7,6 +7,7 @@ the tables, in this order, and the query begins.
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -289,7 +290,7 @@ def job(checkpoint: str | os.PathLike[str]) -> Job:
     place = qualified_path(checkpoint)
     if (found := job_of_this_process(place)) is None:
         raise JobNotRunning(
-            f"this process has started no job on {place}; start() begins or resumes it, and `panekeeper status "
-            f"{place}` shows one of another process"
+            f"this process has started no job on {place}; start() begins or resumes it, and "
+            f"`panekeeper status {shlex.quote(place)}` shows one of another process"
         )
     return found

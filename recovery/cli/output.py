@@ -293,7 +293,7 @@ def rescale_lines(fields: Fields) -> str:
     before = f"before: {fields['old']}; {fields['values']} stored values were compared and are the same"
     lines = [
         f"{fields['checkpoint']} has {fields['new']} shuffle partitions now ({before})",
-        f"to undo it: panekeeper restore {shlex.quote(fields['location'])} {fields['savepoint']}",
+        f"to undo it: panekeeper restore {shlex.quote(fields['location'])} {shlex.quote(fields['savepoint'])}",
         f"at most {fields['busiest']} key groups share a shuffle partition",
     ]
     if fields["idle"]:

@@ -5,6 +5,7 @@ Whether it runs is known by its lease (`state/checkpoint/lease.py`).
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -80,7 +81,11 @@ def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us
     owner = running_on(folder, now=now)
     if owner is None:
         return
-    what = "wait until it has ended" if owner.what != "job" else f"drain it first: panekeeper drain {folder.root}"
+    what = (
+        "wait until it has ended"
+        if owner.what != "job"
+        else f"drain it first: `panekeeper drain {shlex.quote(folder.root)}`"
+    )
     raise SavepointRefused(f"{folder.root} is in use: {owner} runs on it; {what}{if_it_crashed(folder, owner, now())}")
 
 

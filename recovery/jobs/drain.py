@@ -8,6 +8,7 @@ reads it, the job ends after that batch and releases its lease. 3 Spark's logs t
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -95,7 +96,8 @@ def _wait(folder: CheckpointFolder, owner: LeaseOwner, deadline: Deadline, sleep
     if left <= 0:
         raise DrainTimeout(
             f"{owner} has not drained {folder.root} within {duration_text(deadline.seconds)}. It continues to drain "
-            "and stays resumable: wait with a longer timeout (--timeout), or see `panekeeper status`"
+            "and stays resumable: wait with a longer timeout (--timeout), or see "
+            f"`panekeeper status {shlex.quote(folder.root)}`"
         )
     sleep(min(_POLL_SECONDS, left))
 
@@ -136,5 +138,5 @@ def _no_job_message(folder: CheckpointFolder, owner: LeaseOwner | None) -> str:
         end = "none has ended there before"
     return (
         f"no job runs on {folder.root}: {end}. There is nothing to drain; start the job again to resume it, or see "
-        "`panekeeper status`"
+        f"`panekeeper status {shlex.quote(folder.root)}`"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable
 
 from panekeeper.framework.declarations.errors import PanekeeperError
@@ -43,8 +44,8 @@ def list_jobs(
         files = files_at(root, s3)
         if files is None:
             raise ArchiveError(
-                f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3; `panekeeper status` "
-                "takes the checkpoint of one job"
+                f"jobs in {root} cannot be listed: it is neither on a local disk nor on S3; `panekeeper status "
+                f"{shlex.quote(str(root))}` shows the job if it is the checkpoint of one"
             )
         if not files.exists():
             raise ArchiveNotFound(

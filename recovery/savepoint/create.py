@@ -17,6 +17,7 @@ does not exist. While one is being made, no prune removes blobs from its locatio
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -317,7 +318,7 @@ def request_savepoint_batch(
         if deadline.has_passed():
             raise SavepointRefused(
                 f"{owner} has committed no batch within {duration_text(timeout)}, so there is nothing new to save; "
-                f"wait longer (--timeout), or drain it first: panekeeper drain {folder.root}"
+                f"wait longer (--timeout), or drain it first: `panekeeper drain {shlex.quote(folder.root)}`"
             )
         sleep(_POLL_SECONDS)
     return None

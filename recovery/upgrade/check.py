@@ -7,6 +7,7 @@ start would check: tables, settings that the checkpoint pins, packages. What a r
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -144,8 +145,8 @@ def compare_savepoint(manifest: Manifest, declared_job: DeclaredJob) -> UpgradeR
         *_table_changes(
             manifest.tables, declared_job, same=all(one.compatibility is Compatibility.COMPATIBLE for one in declared)
         ),
-        *_setting_changes(manifest.settings, declared_job.settings),
-        *_package_changes(manifest.versions, declared_job.versions),
+        *_setting_changes(manifest, declared_job.settings),
+        *_package_changes(manifest, declared_job.versions),
     )
     return UpgradeReport(savepoint=manifest.name, job=manifest.job, new_job=declared_job.name, items=items)
 
@@ -191,26 +192,27 @@ def _table_changes(saved: Mapping[str, SavedTable], declared_job: DeclaredJob, *
             yield _fits(item, "unchanged")
 
 
-def _setting_changes(pinned: Mapping[str, str], now: Mapping[str, str | None]) -> Iterator[Change]:
+def _setting_changes(manifest: Manifest, now: Mapping[str, str | None]) -> Iterator[Change]:
     """A query resumes with the settings of its checkpoint, whatever the session has."""
-    differing = compare(pinned, {name: now.get(name) for name in pinned})
+    differing = compare(manifest.settings, {name: now.get(name) for name in manifest.settings})
     if not differing:
         yield _fits("settings", "those that the checkpoint pins are unchanged")
     for one in differing:
         why = "the checkpoint pins it: the job resumes with the value in the checkpoint"
-        rescale = "to change it, rescale the stopped job: panekeeper rescale"
-        advice = rescale if one.field == PARTITIONS else ""
+        partitions = one.new
+        command = f"panekeeper rescale {shlex.quote(manifest.checkpoint)} --partitions {partitions} --to LOCATION"
+        advice = f"to change it, rescale the stopped job: {command}" if one.field == PARTITIONS and partitions else ""
         yield _fits(f"setting {one.field}", why, advice=advice, differences=(one,))
 
 
-def _package_changes(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[Change]:
-    differing = {difference.field: difference for difference in compare(before, now)}
+def _package_changes(manifest: Manifest, now: Mapping[str, str]) -> Iterator[Change]:
+    differing = {difference.field: difference for difference in compare(manifest.versions, now)}
     for name in now:
         if name not in differing:
             yield _fits(f"package {name}", "unchanged")
             continue
         why = "the stored state has a version of its own and does not depend on it"
-        advice = "try it on a clone first: panekeeper clone"
+        advice = f"try it on a clone first: panekeeper clone LOCATION {shlex.quote(manifest.name)} --into FOLDER"
         yield _fits(f"package {name}", why, advice=advice, differences=(differing[name],))
 
 

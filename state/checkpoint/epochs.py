@@ -14,6 +14,7 @@ Numbers of epochs are never used twice: they are in the transaction ids of the t
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeVar
@@ -199,7 +200,7 @@ def switch(root: CheckpointFolder, old: bytes | None, pointer: Pointer) -> None:
     except FileExistsError as error:
         raise CheckpointError(
             f"another process has restored or reset {root.root} meanwhile. Nothing was changed; look at it with "
-            "`panekeeper status`, and run the same command again if it is still needed"
+            f"`panekeeper status {shlex.quote(root.root)}`, and run the same command again if it is still needed"
         ) from error
 
 

@@ -18,6 +18,7 @@ leaves both, with its last heartbeat.
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 import uuid
@@ -387,7 +388,9 @@ def _in_use(folder: CheckpointFolder, owner: LeaseOwner, how: str, now: int) -> 
     if owner.what == "job" and owner.is_in_this_process:
         advice = f"panekeeper.job({folder.root!r}) returns it, and so does start(..., attach=True)"
     elif owner.what == "job":
-        advice = f"Stop that job first (`panekeeper drain {folder.root}`), or give this one a folder of its own"
+        advice = (
+            f"Stop that job first (`panekeeper drain {shlex.quote(folder.root)}`), or give this one a folder of its own"
+        )
     else:
         advice = "Wait until it has ended"
     return CheckpointInUse(
@@ -413,6 +416,6 @@ def _lost_lease(folder: CheckpointFolder, owner: LeaseOwner) -> CheckpointInUse:
     end = "This batch is not committed, and nothing is lost" if owner.what == "job" else "It changes nothing more"
     return CheckpointInUse(
         f"{owner} has lost the lease of the checkpoint {folder.root}: it sent no heartbeat for {_TIMEOUT}, "
-        f"and another job or a restore has taken over. {end}; `panekeeper status {folder.root}` shows which job runs "
-        "there now"
+        f"and another job or a restore has taken over. {end}; "
+        f"`panekeeper status {shlex.quote(folder.root)}` shows which job runs there now"
     )

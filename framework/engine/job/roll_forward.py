@@ -112,6 +112,6 @@ def _require_no_rows_of_others(folder: CheckpointFolder, version: int, record: J
     if others:
         raise SinkError(
             f"{folder.root} has rows of {', '.join(map(repr, others))} since version {version}, to which the restore "
-            f"of job {record.name!r} would take it back. Run the same `panekeeper restore` again: it "
-            "completes the restore, and says how to confirm this"
+            f"of job {record.name!r} would take it back. Run the same command again: it completes the "
+            "restore, and says how to confirm this"
         )

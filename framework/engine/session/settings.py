@@ -219,9 +219,10 @@ class TaskNumbers:
         return (
             f"{self.key_groups} key groups on {self.partitions} shuffle partitions, by {self.source}. Each key of the "
             "windows is in one key group for ever, and as many tasks process windows at a time as the lesser of the "
-            "numbers says. `panekeeper rescale` changes the shuffle partitions, up to the number of key groups; key "
-            "groups are fixed for the life of the checkpoint. To begin with others: a new checkpoint folder, "
-            f"windowed(..., key_groups=...), and {PARTITIONS} in the session"
+            f"numbers says. `panekeeper rescale CHECKPOINT --partitions {self.key_groups} --to LOCATION` changes the "
+            "shuffle partitions, up to the number of key groups; key groups are fixed for the life of the checkpoint. "
+            f"To begin with others: a new checkpoint folder, windowed(..., key_groups=...), and {PARTITIONS} in the "
+            "session"
         )
 
 

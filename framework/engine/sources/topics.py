@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -154,9 +155,10 @@ def require_same(known: Mapping[str, str], found: Mapping[str, str], ids: TopicI
         if not ids.may_skip:
             raise JobFailed(
                 f"{what}. The job would go on at its offsets of before, and messages that the new topic has below them "
-                f"would never be read. Nothing of this batch is in a table. If it is another topic: `panekeeper "
-                f"offsets {root}` prints these offsets; start once with the option failOnDataLoss=false, which goes on "
-                "there, and only then send the messages that it has below them to the topic again"
+                "would never be read. Nothing of this batch is in a table. If it is another topic: "
+                f"`panekeeper offsets {shlex.quote(root)}` prints these offsets; start once with the option "
+                "failOnDataLoss=false, which goes on there, and only then send the messages that it has below them to "
+                "the topic again"
             )
         _log.warning("%s: the job goes on at its offsets of before", what)
 
