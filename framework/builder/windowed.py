@@ -384,7 +384,7 @@ def _with_operator(
         columns=first.columns,
         on_error=first.on_error,
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
-        output=_output_schema(output),
+        output=output_schema(output),
         handlers=all_handlers,
         other_ports=tuple(other_ports),
     )
@@ -419,7 +419,7 @@ def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
     return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
 
 
-def _output_schema(output: Any) -> pa.Schema:
+def output_schema(output: Any) -> pa.Schema:
     """Return what an operator emits; a row may lack any column, as that of a window mark does."""
     try:
         return that_may_be_null(_declared_columns(output))

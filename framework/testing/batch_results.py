@@ -1,70 +1,114 @@
-"""Runs rows through a window in memory, for tests of one's own policies and aggregates.
+"""Runs rows through a window in memory, for tests of one's own operators, handlers, policies and aggregates.
 
 As in a job, the key group is built for every micro-batch from pickled declarations and stored bytes.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark import cloudpickle
 
+from panekeeper.framework.builder.windowed import output_schema
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.steps import Rows
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
+from panekeeper.framework.core.steps import Rows, Step, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.operator import Operator, require_possible_event
 from panekeeper.framework.declarations.windows import TimeInterval, Window
+from panekeeper.state.handler import StateHandler
 from panekeeper.state.store import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 def batch_results(
     window: Window,
     *batches: Sequence[Mapping[str, Any]],
     partition_by: Sequence[str] = (),
+    event_time: str | None = None,
+    watermark: Duration = 0,
+    operator: Operator | None = None,
+    output: pa.Schema | StructType | Mapping[str, Any] | str | None = None,
+    handlers: Sequence[StateHandler] = (),
     **aggregates: Aggregate,
 ) -> list[dict[str, Any]]:
-    """Return the result rows of a window in arrival order, with a restart before every micro-batch.
+    """Return the result rows of a window, with a restart before every micro-batch: nothing but stored state remains.
 
     Args:
-        window: `Tumbling`, `Sliding` or `Batched`.
+        window: any window.
         *batches: the micro-batches, each a list of rows; a row is a value for each column. The rows of the n-th batch
-            arrive n seconds after the epoch.
+            arrive n seconds after the epoch. The watermark moves between two batches: an empty one at the end fires
+            what is complete.
         partition_by: the columns of the partition key; none for a window without partitions.
+        event_time: the column of times with a zone, for a `TimeInterval`.
+        watermark: as of `windowed()`.
+        operator: handles the events, in place of aggregates. One that is a `StateHandler` keeps its state.
+        output: the columns that it emits, as `.operator(output=)` takes them.
+        handlers: further state handlers.
         **aggregates: result column -> aggregate.
 
     Raises:
-        DeclarationError: a time interval, for which `play` is; no row or no aggregate; a policy or an aggregate that
-            does not fit.
+        DeclarationError: no row; neither aggregates nor an operator, or both; a time interval without `event_time`; a
+            policy or an aggregate that does not fit.
         InputError: a policy or an aggregate raised.
+        Exception: what the operator or a handler raised.
 
     >>> from panekeeper import Count, Tumbling, agg
     >>> batch_results(Tumbling(Count(2)), [{"v": 1}], [{"v": 2}, {"v": 3}], total=agg.sum("v"))[0]["total"]
     3
     """
-    if isinstance(window, TimeInterval) or not aggregates or not any(batches):
+    if (operator is None) == (not aggregates) or not any(batches):
         raise DeclarationError(
-            "batch_results() takes a window in arrival order, rows, and an aggregate such as n=agg.count()"
+            "batch_results() takes rows, and aggregates, such as n=agg.count(), or an operator with its output"
         )
-    require_implementations(window)
+    if (event_time is None) == isinstance(window, TimeInterval):
+        raise DeclarationError(
+            f"event_time is {event_time!r}; a TimeInterval needs the column of it, and no other window has one"
+        )
     columns = pa.Table.from_pylist([row for batch in batches for row in batch]).schema
+    if operator is None:
+        emitted = pa.schema([(name, bind(aggregate, columns).output) for name, aggregate in aggregates.items()])
+    else:
+        require_possible_event(operator, [window], has_handlers=isinstance(operator, StateHandler) or bool(handlers))
+        emitted = output_schema(output)
     spec = JobSpec(
         window=window,
         keys=pa.schema([columns.field(name) for name in partition_by]),
         columns=columns,
-        aggregates=aggregates,
-        output=pa.schema([(name, bind(aggregate, columns).output) for name, aggregate in aggregates.items()]),
+        aggregates=aggregates or None,
+        operator=operator,
+        output=emitted,
+        handlers=tuple(one for one in (operator, *handlers) if isinstance(one, StateHandler)),
         on_error="fail",
     )
-    store, results = MemoryStore(), list[dict[str, Any]]()
-    for second, batch in enumerate(batches, 1):
-        spec, store = pickle.loads(pickle.dumps(spec)), store.copy()  # noqa: S301 -- our own bytes
+    if isinstance(window, TimeInterval):
+        time, kind = EVENT_TIME, columns.field(str(event_time)).type
+        if not pa.types.is_timestamp(kind):
+            raise DeclarationError(f"event_time: {event_time!r} is {kind}, not a time, such as a datetime")
+    else:
+        require_implementations(window)
+        time = ARRIVAL_TIME
+    store, results, latest = MemoryStore(), list[dict[str, Any]](), None
+    for number, batch in enumerate(batches):
+        spec, store = cloudpickle.loads(cloudpickle.dumps(spec)), store.copy()  # type: ignore[no-untyped-call]
         table = pa.Table.from_pylist(list(batch), schema=columns)
-        arrived = pa.array([second * 1_000_000] * table.num_rows, pa.int64())
-        outcome = KeyGroupRunner(spec, store).run([Rows(table.append_column(ARRIVAL_TIME, arrived))])
+        times = [(number + 1) * 1_000_000] * table.num_rows
+        if event_time is not None:
+            times = table.column(event_time).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()
+        steps: list[Step] = [] if latest is None else [Watermark(latest - to_us(watermark, "watermark"))]
+        steps.append(Rows(table.append_column(time, pa.array(times, pa.int64()))))
+        checkpoint = BatchCheckpoint(checkpoint=number, group=0, run=number + 1, no_batch_committed=number == 0)
+        outcome = KeyGroupRunner(spec, store, checkpoint if spec.handlers else None).run(steps)
         results += [] if outcome.results is None else outcome.results.to_pylist()
+        if event_time is not None:
+            latest = max([*times, *([] if latest is None else [latest])], default=None)
     return results

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from panekeeper import DeclarationError, Tumbling, agg
-from panekeeper.framework.builder.windowed import _output_schema
+from panekeeper.framework.builder.windowed import output_schema
 from panekeeper.framework.declarations.arrow_types import arrow_type, named_columns, named_type
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.policies import Count
@@ -99,14 +99,14 @@ COLUMNS = pa.schema([("spread", pa.float64()), ("n", pa.int64())])
 )
 def test_columns_of_an_operator_are_declared_by_any_of_them(output: Any) -> None:
     """A schema of Arrow or Spark, names with types, or a text with the names of either."""
-    assert _output_schema(output) == COLUMNS
+    assert output_schema(output) == COLUMNS
 
 
 @pytest.mark.parametrize("output", ["spread", "spread dubble", 7, None, {"n": "dubble"}, ["n"], float])
 def test_an_output_that_is_no_columns_is_refused(output: Any) -> None:
     """The message has columns that can be given as they are printed."""
     with pytest.raises(DeclarationError, match="write columns as SQL does") as caught:
-        _output_schema(output)
+        output_schema(output)
     assert named_columns(str(caught.value).split('"')[1]) == COLUMNS
 
 

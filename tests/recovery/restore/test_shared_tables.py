@@ -207,7 +207,7 @@ def test_a_start_takes_back_no_row_that_another_job_wrote_after_the_restore_was_
     assert begin is not None
     write_begin(job.files, begin.after("fenced"))
     before = DeltaTable(shared).version()
-    with pytest.raises(SinkError, match=r"has rows of 'flights' since version 1, .* Run the same `panekeeper restore`"):
+    with pytest.raises(SinkError, match=r"has rows of 'flights' since version 1, .* Run the same command again"):
         roll_forward(job.files, record, no_spark, lambda: None)
     with pytest.raises(SavepointRefused, match=r"quarantine has rows of 'flights'.*--table \S+quarantine$"):
         restore(archive, "one")
