@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from delta.tables import DeltaTable
 
 from integration_tests.drills.faults import armed
 from integration_tests.engine.readings import FILES, LOG
@@ -20,9 +21,12 @@ from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
 from panekeeper.recovery.savepoint.create import Savepoint, savepoint
+from panekeeper.recovery.storage.delta_tables import SavedTable, require_version
 from panekeeper.recovery.upkeep.maintain import maintain
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from integration_tests.engine.conftest import Readings
 
 
@@ -311,3 +315,17 @@ def test_savepoints_are_restored_after_upkeep_beside_the_job(saved: Saved, capsy
     assert {table: readings.rows(table) for table in before} == before
     readings.run()
     saved.require_undisturbed()
+
+
+@pytest.mark.extended
+def test_spark_looks_for_deletion_vectors_too(spark: SparkSession, tmp_path: Path) -> None:
+    """Of a table that only Spark reaches, or that the library does not read: its list of files has none of them."""
+    table = SavedTable(path=str(tmp_path / "log"), version=1)
+    rows = spark.range(10).coalesce(1).write.format("delta").option("delta.enableDeletionVectors", "true")
+    rows.save(table.path)
+    DeltaTable.forPath(spark, table.path).delete("id = 3")
+    require_version(lambda: spark, table, None)
+    (vector,) = Path(table.path).rglob("deletion_vector_*.bin")
+    vector.unlink()
+    with pytest.raises(TableVersionLost, match="no longer holds version 1"):
+        require_version(lambda: spark, table, None)

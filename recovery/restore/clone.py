@@ -20,6 +20,7 @@ from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
+from panekeeper.recovery.storage.files import folders_to_make, removed_on_error
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, create_pointer, make_epoch, write_begin
@@ -58,7 +59,7 @@ def clone(
     spark: SparkSession | None = None,
     progress: ProgressCallback | None = None,
 ) -> Clone:
-    """Make a clone of a savepoint in a new folder. If it fails, remove the folder and clone again.
+    """Make a clone of a savepoint in a new folder. If it is killed, remove the folder and clone again.
 
     Args:
         location: where the savepoint is.
@@ -87,8 +88,6 @@ def clone(
     session = cache(lambda: session_for(reached, spark, top.s3))
     for table in manifest.tables.values():
         require_version(session, table, files_at(table.path, top.s3))
-    for role, table in manifest.tables.items():
-        copy_table(session(), table, to=tables[role], deep=deep)
     root = top.child("checkpoint")
     epoch = manifest.epoch + 1
     begin = Begin(
@@ -98,18 +97,22 @@ def clone(
         made_at=manifest.made_at.isoformat(),
         tables=tables,
     )
-    folder = make_epoch(root, epoch, begin)
-    write_checkpoint(archive, manifest, into=folder, progress=progress)
-    record = read_record(folder)
-    if record is None:
-        raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
-    # Another job: with its own transaction ids, tables and query id (Spark runs one of an id).
-    record = replace(record, id=uuid.uuid4().hex[:12], epoch=epoch, former={})
-    paths = {role: tables.get(role) for role in _FOLDERS}
-    own = ((JOB_FILE, record.to_json()), (TABLES_FILE, paths), (METADATA_FILE, {"id": str(uuid.uuid4())}))
-    for file, content in own:
-        folder.put_bytes(file, json.dumps(content).encode())
-    write_begin(folder, replace(begin, batch=last_batches(folder)[1]))
+    made = folders_to_make(top)
+    folder = make_epoch(root, epoch, begin)  # from here on no other clone is made there
+    with removed_on_error(top, made):
+        for role, table in manifest.tables.items():
+            copy_table(session(), table, to=tables[role], deep=deep)
+        write_checkpoint(archive, manifest, into=folder, progress=progress)
+        record = read_record(folder)
+        if record is None:
+            raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
+        # Another job: with its own transaction ids, tables and query id (Spark runs one of an id).
+        record = replace(record, id=uuid.uuid4().hex[:12], epoch=epoch, former={})
+        paths = {role: tables.get(role) for role in _FOLDERS}
+        own = ((JOB_FILE, record.to_json()), (TABLES_FILE, paths), (METADATA_FILE, {"id": str(uuid.uuid4())}))
+        for file, content in own:
+            folder.put_bytes(file, json.dumps(content).encode())
+        write_begin(folder, replace(begin, batch=last_batches(folder)[1]))
     with holding(folder, record.name, "the clone of job") as lease:
         create_pointer(root, Pointer(name=record.name, id=record.id, epoch=record.epoch))
         roll_forward(folder, record, session, lease.require_held)  # a copy may have the owner of the original

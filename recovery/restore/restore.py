@@ -22,7 +22,7 @@ import json
 import os
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -46,11 +46,11 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import session_for
-from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.files import Files, folders_to_make, removed_on_error
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, place_of
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
-from panekeeper.state.checkpoint.epochs import Begin, Pointer, make_epoch, switch, write_begin
+from panekeeper.state.checkpoint.epochs import Begin, Pointer, epoch_folder, make_epoch, switch, write_begin
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, TABLES_FILE, batch_numbers
 from panekeeper.state.checkpoint.job_record import (
     JobRecord,
@@ -224,8 +224,9 @@ def _write_epoch(
         tables={role: table.path for role, table in manifest.tables.items()},
         versions={role: table.version for role, table in manifest.tables.items() if table.path not in stays},
     )
+    made = folders_to_make(epoch_folder(target.root, epoch))
     copy = make_epoch(target.root, epoch, begin)
-    try:
+    with removed_on_error(copy, made):  # it never becomes current
         write_checkpoint(archive, manifest, into=copy, progress=progress)
         record = _fitting_record(copy, manifest, begin.tables)
         if transform is not None:
@@ -244,10 +245,6 @@ def _write_epoch(
         before = None if target.current is None else read_last_savepoint(target.current)
         write_last_savepoint(copy, restored if before is None or before.at < restored.at else before)
         os.sync()  # the copy must be on the disk before it becomes current
-    except Exception:
-        with suppress(OSError, ArchiveError):
-            copy.clear()  # it never becomes current
-        raise
     return copy, record
 
 

@@ -19,6 +19,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
 
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -36,8 +37,10 @@ from panekeeper.framework.engine.sink.delta_log import (
 from panekeeper.framework.engine.sink.library_rules import (
     UnsupportedTable,
     files_of,
-    open_table,
+    open_to_read,
+    panic_as_unsupported,
     storage_options,
+    text_of,
 )
 from panekeeper.recovery.errors import SavepointError, TableVersionLost
 from panekeeper.recovery.storage.files import Files
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
 WEEK = timedelta(weeks=1)
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
+_DELETION_VECTORS = "deletionVectors"
 _S3A = "spark.hadoop.fs.s3a."
 _ENDPOINT = "AWS_ENDPOINT_URL_S3"
 _log = logger("restore")
@@ -228,9 +232,15 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, fold
         else:
             _require_none_missing(table, missing, total)
             return
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
     spark = session()
     try:
-        files = _read_version(spark, table).inputFiles()
+        rows = _read_version(spark, table)
+        files = rows.inputFiles()
+        if _DELETION_VECTORS in _delta_table(spark, table.path).detail().select("tableFeatures").collect()[0][0]:
+            # Spark lists no deletion vectors. It reads each before a file's rows, here without their columns.
+            rows.select(F.input_file_name()).distinct().count()
     except Exception as error:
         raise _version_lost(table, first_line(error)) from error
     _require_none_missing(table, sum(not _file_exists(spark, file) for file in files), len(files))
@@ -239,12 +249,24 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, fold
 def missing_files(folder: Files, table: SavedTable) -> tuple[int, int]:
     """Return how many files a table has at its version, and how many of them are gone, or cut short.
 
-    The log must still have the version. Raises `UnsupportedTable` if Spark must look.
+    The log must still have the version.
+
+    Raises:
+        UnsupportedTable: Spark must look.
+        TableVersionLost: a deletion vector is gone or cut short.
     """
-    files = files_of(open_table(folder.root, delta_options(folder), table.version))
+    delta = open_to_read(folder.root, delta_options(folder), table.version)
+    files = files_of(delta)
     paths, sizes = files.column("path").to_pylist(), files.column("size_bytes").to_pylist()
     there = folder.sizes() if paths else {}
-    return len(paths), sum(there.get(unquote(path)) != size for path, size in zip(paths, sizes, strict=True))
+    missing = sum(there.get(unquote(path)) != size for path, size in zip(paths, sizes, strict=True))
+    if not missing and _DELETION_VECTORS in (delta.protocol().reader_features or ()):
+        try:
+            with panic_as_unsupported():
+                delta.deletion_vectors().read_all()
+        except (DeltaError, OSError, pa.ArrowException) as error:
+            raise _version_lost(table, f"a deletion vector cannot be read ({text_of(error)})") from error
+    return len(paths), missing
 
 
 # By Spark.
@@ -289,7 +311,7 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
     """
     from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 
-    with _translate_errors(f"{table.path} could not be copied to {to}", "remove the clone's folder and clone again"):
+    with _translate_errors(f"{table.path} could not be copied to {to}", "clone again"):
         if deep:
             with session_settings(spark, READ_SETTINGS | WRITE_SETTINGS):
                 _read_version(spark, table).write.format("delta").save(to)

@@ -204,6 +204,27 @@ class LocalFiles(LocalFolder):
         )
 
 
+def folders_to_make(folder: Files) -> list[Path]:
+    """Return the folders that a first file in this one would make on a disk, from the inside."""
+    above = (folder.path, *folder.path.parents) if isinstance(folder, LocalFiles) else ()
+    return [one for one in above if not one.exists()]
+
+
+@contextmanager
+def removed_on_error(folder: Files, made: Sequence[Path]) -> Iterator[None]:
+    """Remove a folder of one's own if the block fails: all in it, and of those above it what `folders_to_make` said."""
+    try:
+        yield
+    except Exception:
+        with suppress(OSError, ArchiveError):  # one that holds something else by now stays; the error says what to do
+            folder.clear()
+            if isinstance(folder, LocalFiles) and folder.path not in made:
+                folder.path.mkdir()  # it was there before, and empty
+            for one in made[1:]:
+                one.rmdir()
+        raise
+
+
 _THREADS = 8
 
 Item = TypeVar("Item")

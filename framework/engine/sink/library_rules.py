@@ -64,8 +64,8 @@ class UnreachableTable(UnsupportedTable):
     """The store of a table does not respond to the library just now; later it may."""
 
 
-def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
-    """Open a table that the library writes as Spark's Delta does.
+def open_to_read(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
+    """Open a table that the library reads; it may not write each of them as Spark's Delta does.
 
     Args:
         url: its folder, or `s3a://bucket/path`.
@@ -73,16 +73,21 @@ def open_table(url: str, options: Mapping[str, str], version: int | None = None)
         version: as of which it is read; its newest one, if not given.
 
     Raises:
-        UnsupportedTable: the library cannot be trusted to write it.
+        UnsupportedTable: it cannot read it.
     """
     _require_plain_name(url)
     try:
         with panic_as_unsupported():
-            delta = DeltaTable(url, version=version, storage_options=dict(options) or None)
+            return DeltaTable(url, version=version, storage_options=dict(options) or None)
     except (DeltaError, OSError) as error:
         why = text_of(error)
         is_away = _AGAIN_AND_AGAIN.search(why) is not None and "certificate" not in why.lower()
         raise (UnreachableTable if is_away else UnsupportedTable)(f"the library cannot open it: {why}") from error
+
+
+def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
+    """Do the same with a table that the library may also write. Raises `UnsupportedTable` if it may not."""
+    delta = open_to_read(url, options, version)
     protocol, metadata = delta.protocol(), delta.metadata()
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     if (writer > 2 and writer != 7) or reader not in (1, 3):  # noqa: PLR2004 -- versions of Delta's protocol

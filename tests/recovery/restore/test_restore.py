@@ -245,6 +245,26 @@ def test_a_damaged_savepoint_is_noticed_before_anything_is_changed(
     assert stored_job.epochs == [0]
 
 
+def test_a_refused_restore_and_clone_leave_no_folder(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, storage: str
+) -> None:
+    """Neither the one that was named nor those above it; one that was there, and empty, stays."""
+    made = savepoint(stored_job.root, "one", to=archive)
+    archive.files[made.manifest.files[-1].blob] += b"x"
+    top = checkpoint_at(storage)
+    before = top.names("")
+    with pytest.raises(DamagedSavepoint, match="is damaged"):
+        restore(archive, "one", checkpoint=f"{storage}/new/deep/checkpoint")
+    with pytest.raises(DamagedSavepoint, match="is damaged"):
+        clone(archive, "one", into=f"{storage}/new/clone")
+    assert top.names("") == before
+    if "://" not in storage:
+        Path(storage, "empty").mkdir()
+        with pytest.raises(DamagedSavepoint, match="is damaged"):
+            clone(archive, "one", into=f"{storage}/empty")
+        assert not [*Path(storage, "empty").iterdir()]
+
+
 @pytest.mark.parametrize("log", ["offsets/3", "commits/3", "sources/1/0"])
 @pytest.mark.parametrize("kept", [0, 3, 60])
 def test_a_checkpoint_with_truncated_logs_can_be_restored(

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import json
+import struct
+import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from panekeeper.recovery.errors import TableVersionLost
 from panekeeper.recovery.storage.delta_tables import (
     SavedTable,
     has_version,
     missing_files,
+    require_version,
     table_metadata,
     transactions_of,
 )
 from panekeeper.recovery.storage.files import LocalFiles
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SAVED = 2
 
@@ -71,3 +78,45 @@ def test_a_checkpoint_of_the_log_as_a_list_has_what_the_commits_before_it_said(t
     metadata = table_metadata(folder)
     assert metadata is not None
     assert [one["name"] for one in json.loads(metadata["schemaString"])["fields"]] == ["n"]
+
+
+VECTOR = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+SECOND_ROW = (
+    *(struct.pack("<IQI", 1681511377, 1, 0), struct.pack("<II", 12346, 1), struct.pack("<HHI", 0, 0, 16)),
+    struct.pack("<H", 1),
+)
+"""The row numbers {1}, as Delta writes them: its own magic number, one bitmap, one container."""
+
+
+def delete_the_second_row(folder: Path) -> None:
+    """Commit a deletion vector, as Spark does for a table with that feature; the library writes none."""
+    commit = folder / "_delta_log" / f"{0:020d}.json"
+    add = next(one["add"] for one in map(json.loads, commit.read_text().splitlines()) if "add" in one)
+    rows = b"".join(SECOND_ROW)
+    (folder / "ab").mkdir()
+    content = b"\x01" + struct.pack(">I", len(rows)) + rows + struct.pack(">I", zlib.crc32(rows))
+    (folder / "ab" / VECTOR).write_bytes(content)
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "cardinality": 1}
+    feature = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    actions = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **feature}},
+        {"remove": {"path": add["path"], "deletionTimestamp": 1, "dataChange": True}},
+        {"add": {**add, "deletionVector": {**vector, "sizeInBytes": len(rows)}}},
+    ]
+    (folder / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, actions)))
+
+
+def test_a_version_whose_deletion_vector_is_gone_cannot_be_restored(tmp_path: Path) -> None:
+    """All data files are there after a VACUUM that came too late, and no row of the version can be read."""
+    write_deltalake(tmp_path / "log", pa.table({"n": [1, 2, 3]}))
+    delete_the_second_row(tmp_path / "log")
+    saved = SavedTable(path=str(tmp_path / "log"), version=1)
+    require_version(no_spark, saved, folder_of(saved))
+    (tmp_path / "log/ab" / VECTOR).unlink()
+    with pytest.raises(TableVersionLost, match=rf"version 1 .* a deletion vector cannot be read \(.*{VECTOR}"):
+        require_version(no_spark, saved, folder_of(saved))
+
+
+def no_spark() -> SparkSession:
+    """The library is enough."""
+    raise AssertionError("Spark is not needed")
