@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.errors import CorruptState, PanekeeperError
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
@@ -68,7 +68,7 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
                         found[("timer", *row)] = ""
     except Exception as error:
         raise CorruptState(
-            f"the state in {checkpoint} cannot be read ({first_line(error)}); restore the job from a savepoint"
+            f"the state in {checkpoint} cannot be read. Restore the job from a savepoint\n{all_said(error)}"
         ) from error
     return found
 
@@ -110,5 +110,5 @@ def decode_savepoint(
         except PanekeeperError:
             raise
         except Exception as error:
-            raise CorruptState(f"the state in the copy cannot be read ({first_line(error)}); {advice}") from error
+            raise CorruptState(f"the state in the copy cannot be read; {advice}\n{all_said(error)}") from error
     return count

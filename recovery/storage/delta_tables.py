@@ -24,7 +24,7 @@ from deltalake.exceptions import DeltaError
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.delta_log import (
     COMMIT,
     LOG,
@@ -242,7 +242,7 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, fold
             # Spark lists no deletion vectors. It reads each before a file's rows, here without their columns.
             rows.select(F.input_file_name()).distinct().count()
     except Exception as error:
-        raise _version_lost(table, first_line(error)) from error
+        raise _version_lost(table, "Spark cannot read it", all_said(error)) from error
     _require_none_missing(table, sum(not _file_exists(spark, file) for file in files), len(files))
 
 
@@ -265,7 +265,7 @@ def missing_files(folder: Files, table: SavedTable) -> tuple[int, int]:
             with panic_as_unsupported():
                 delta.deletion_vectors().read_all()
         except (DeltaError, OSError, pa.ArrowException) as error:
-            raise _version_lost(table, f"a deletion vector cannot be read ({text_of(error)})") from error
+            raise _version_lost(table, "a deletion vector cannot be read", text_of(error)) from error
     return len(paths), missing
 
 
@@ -333,7 +333,7 @@ def _translate_errors(what: str, advice: str) -> Iterator[None]:
     except CheckpointError:
         raise
     except Exception as error:
-        raise SavepointError(f"{what} ({first_line(error)}); remove the cause and {advice}") from error
+        raise SavepointError(f"{what}. Remove the cause and {advice}\n{all_said(error)}") from error
 
 
 def _read_version(spark: SparkSession, table: SavedTable) -> DataFrame:
@@ -351,9 +351,10 @@ def _require_none_missing(table: SavedTable, missing: int, total: int) -> None:
         raise _version_lost(table, f"{missing} of its {total} files were vacuumed")
 
 
-def _version_lost(table: SavedTable, why: str) -> TableVersionLost:
-    return TableVersionLost(
+def _version_lost(table: SavedTable, why: str, said: str = "") -> TableVersionLost:
+    sentence = (
         f"the Delta table {table.path} no longer holds version {table.version} of this savepoint: {why}. Nothing was "
         "changed; use a newer savepoint, and raise delta.logRetentionDuration and delta.deletedFileRetentionDuration "
         "of the table to keep versions longer"
     )
+    return TableVersionLost(f"{sentence}\n{said}" if said else sentence)

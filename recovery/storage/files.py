@@ -197,11 +197,9 @@ class LocalFiles(LocalFolder):
     def _to_archive_error(self, error: OSError) -> ArchiveError:
         if isinstance(error, PermissionError):
             return ArchiveDenied(
-                f"the folder {self.path} cannot be used: permission denied; permit it to this user or name another"
+                f"the folder {self.path} cannot be used: {error}; permit it to this user or name another"
             )
-        return ArchiveError(
-            f"the folder {self.path} cannot be used: {error.strerror or error}; remove the cause or name another"
-        )
+        return ArchiveError(f"the folder {self.path} cannot be used: {error}; remove the cause or name another")
 
 
 def folders_to_make(folder: Files) -> list[Path]:

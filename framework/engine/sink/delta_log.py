@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 from deltalake.exceptions import DeltaError
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.library_rules import (
     NO_HOOKS,
     UnsupportedTable,
     files_of,
     open_table,
     panic_as_unsupported,
+    text_of,
 )
 from panekeeper.state.checkpoint.folder import CheckpointFolder, parse_json
 from panekeeper.state.checkpoint.job_record import TRANSACTION
@@ -178,8 +179,8 @@ def restore_table(
         raise
     except Exception as error:
         raise SinkError(
-            f"{path} could not be restored to version {version} ({first_line(error)}). Remove the cause and run the "
-            "same restore again; or restore another savepoint"
+            f"{path} could not be restored to version {version}. Remove the cause and run the same restore again; or "
+            f"restore another savepoint\n{all_said(error)}"
         ) from error
 
 
@@ -203,7 +204,7 @@ def restore_by_library(
         with panic_as_unsupported():
             delta.restore(version, post_commithook_properties=NO_HOOKS)
     except (DeltaError, OSError) as error:
-        raise UnsupportedTable(f"the library cannot restore it: {str(error).splitlines()[0]}") from error
+        raise UnsupportedTable(f"the library cannot restore it: {text_of(error)}") from error
 
 
 def _was_restored_last(table: CheckpointFolder, version: int) -> bool:
