@@ -103,6 +103,13 @@ def test_each_option_that_a_guide_explains_is_one_of_the_command(page: str) -> N
     assert named - known == set()
 
 
+def test_each_option_of_a_command_is_in_a_guide() -> None:
+    """What nobody would miss there is not an option."""
+    guides = "\n".join(path.read_text(encoding="utf-8") for name, path in PAGES.items() if name.startswith("docs/"))
+    options = set().union(*map(options_of, subcommand_parsers().values())) - {"-h", "--help"}
+    assert sorted(one for one in options if not re.search(rf"{one}(?![\w-])", guides)) == []
+
+
 def test_each_make_target_and_each_module_that_is_to_be_run_exists() -> None:
     """A package needs a `__main__`."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
