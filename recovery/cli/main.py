@@ -34,6 +34,10 @@ from panekeeper.state.log import ROOT
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
 
+class _ToldToEnd(BaseException):
+    """SIGTERM; not `SystemExit`, which a job file may raise."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
@@ -58,6 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write(f"{name}: interrupted\n")
         return ExitCode.INTERRUPTED
+    except _ToldToEnd:
+        return ExitCode.TERMINATED
     except BrokenPipeError:
         _discard_output()
         return ExitCode.FAILED
@@ -82,7 +88,7 @@ def _run(options: argparse.Namespace) -> ExitCode:
         fields = command.run(options)
         lines = command.lines(fields).split("\n")
         text = json.dumps(fields, default=str) if options.json else "\n".join(map(printable, lines))
-    except (KeyboardInterrupt, SystemExit):
+    except (KeyboardInterrupt, SystemExit, _ToldToEnd):
         raise
     except BaseException as error:  # noqa: BLE001 -- whatever it is, also a panic of a library, a user gets one line
         text = describe_failure(error)
@@ -135,7 +141,7 @@ def _ended_by_sigterm() -> Iterator[None]:
     """
 
     def end(*_: object) -> None:
-        raise SystemExit(ExitCode.TERMINATED)
+        raise _ToldToEnd
 
     def is_ours(number: int) -> bool:  # nohup has SIGHUP ignored
         return threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL
