@@ -174,7 +174,8 @@ REJECTED_SCHEMA = pa.schema(
         pa.field("detail", pa.string()),
         pa.field("event_time", TIMESTAMP),
         pa.field("row", pa.string()),
+        pa.field("source", pa.string()),
     ]
 )
 """Schema of rows that join no window, and of what cannot be computed: why, in words, the event time of the row, and
-the row itself as JSON; of a firing, its partition and times."""
+the row itself as JSON; of a firing, its partition and times. `source`: the file or the offset of a row, where known."""

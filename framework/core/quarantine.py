@@ -121,6 +121,7 @@ class Quarantine:
     def _add(self, reasons: list[str], details: list[str], times: list[int | None], texts: list[str]) -> None:
         details, texts = [*map(as_utf8, details)], [*map(as_utf8, texts)]
         columns = [pa.array(reasons), pa.array(details), pa.array(times, pa.int64()).cast(TIMESTAMP), pa.array(texts)]
+        columns.append(pa.nulls(len(texts), pa.string()))
         self._tables.append(pa.table(columns, schema=REJECTED_SCHEMA))
 
 

@@ -307,6 +307,10 @@ def test_poison_rows_are_quarantined_and_the_job_starts_again(
         "USER_ERROR",
     ]
     assert quarantine["EVENT_TIME_OUT_OF_RANGE"]["event_time"] is None
+    times = {row["batch"]: row["batch_time"] for row in readings.rows("log_metrics")}
+    assert all(row["quarantined_at"] == times[row["batch"]] for row in quarantine.values())
+    assert quarantine["EVENT_TIME_OUT_OF_RANGE"]["source"].startswith("file:/")
+    assert quarantine["USER_ERROR"]["source"] is None
     assert "is outside of the years 1 to 9999" in quarantine["EVENT_TIME_OUT_OF_RANGE"]["detail"]
     assert "more than 1d ahead of its batch" in quarantine["FUTURE_ARRIVAL_TIME"]["detail"]
     assert '"at":"2024-05-01T10:00:10.123456Z"' in quarantine["NULL_ARRIVAL_TIME"]["row"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import suppress
+from re import fullmatch
 from typing import Any
 
 import pytest
@@ -37,6 +38,7 @@ def test_a_message_with_a_broken_value_is_quarantined(topic: Topic) -> None:
     topic.run()
     assert topic.results() == expected(2)
     quarantined = [(row["reason"], json.loads(row["row"]).get("text")) for row in topic.rows("log_quarantine")]
+    assert all(fullmatch(r"\d+@\d+", row["source"]) for row in topic.rows("log_quarantine"))
     assert sorted(quarantined, key=str) == [("NO_NUMBER", "one"), ("NO_NUMBER", None)]
 
 

@@ -286,8 +286,19 @@ class Intake:
             checks.detail(reason).alias("detail"),
             checks.event_us().alias("event_time"),
             F.to_json(row, AS_JSON).alias("row"),
+            self._origin().alias("source"),
         )
         return F.to_json(rejected)
+
+    def _origin(self) -> Column:
+        """Return where a row is from: `topic-partition@offset` of Kafka, or its file; null where it is not known."""
+        kafka = {"topic": "string", "partition": "int", "offset": "bigint"}
+        kept = [one for one in kafka if one in self.user_columns and self._type(one).simpleString() == kafka[one]]
+        if kept[-2:] == ["partition", "offset"]:
+            return F.concat(F.concat_ws("-", *map(column, kept[:-1])), F.lit("@"), column("offset"))
+        # Spark refuses the name of the file in a plan with two sources, such as a join with a table: in each batch.
+        has_one_source = self._plan.collectLeaves().size() == 1
+        return F.nullif(F.input_file_name(), F.lit("")) if has_one_source else F.lit(None).cast("string")
 
     def _type(self, name: str) -> DataType:
         return self.df.schema[name].dataType

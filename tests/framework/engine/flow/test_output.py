@@ -29,7 +29,8 @@ def output(results: pa.Table | None, refused: list[int], driver_bytes: int) -> l
     """Output rows of a group with these results, and segments of so many refused rows on their way through."""
     packed: list[Any] = []
     for rows in refused:
-        table = pa.table([["BAD"] * rows, [None] * rows, [None] * rows, ["x" * 100] * rows], schema=REJECTED_SCHEMA)
+        texts, none = ["x" * 100] * rows, [None] * rows
+        table = pa.table([["BAD"] * rows, none, none, texts, none], schema=REJECTED_SCHEMA)
         packed.append(SimpleNamespace(kind="rejected", n=rows, part=0, body=to_segment(table)))
     outcome = BatchOutcome(results=results, rejected=None, counts=ROW_COUNTS)
     return _output(SPEC, 0, packed, outcome, driver_bytes=driver_bytes)

@@ -90,7 +90,13 @@ def test_rejected_rows_travel_separately() -> None:
 
     assert [(row.g, row.kind, row.n) for row in rows] == [(12, "rejected", 1), (2, "rejected", 1), (12, "rows", 1)]
     assert from_segment(rows[0].body).to_pylist() == [
-        {"reason": "WHY", "detail": None, "event_time": EPOCH + timedelta(microseconds=7), "row": "row 0"}
+        {
+            "reason": "WHY",
+            "detail": None,
+            "event_time": EPOCH + timedelta(microseconds=7),
+            "row": "row 0",
+            "source": None,
+        }
     ]
 
 

@@ -27,7 +27,7 @@ def test_the_last_row_of_each_pane_stays_whatever_the_results_are_called() -> No
 def test_rows_of_the_quarantine_say_when_they_got_there() -> None:
     """Their batch, and its time in the metrics: the same however often they are written."""
     at = datetime(2026, 3, 1, tzinfo=UTC)
-    rejected = pa.table([["LATE"] * 2, [None] * 2, [None] * 2, ["{}"] * 2], schema=REJECTED_SCHEMA)
+    rejected = pa.table([["LATE"] * 2, [None] * 2, [None] * 2, ["{}"] * 2, ["f"] * 2], schema=REJECTED_SCHEMA)
     metrics = pa.table({"batch": [4], "batch_time": pa.array([at], TIMESTAMP)})
     batch = PreparedBatch(number=4, epoch=0, spark_commit="", rows={"rejected": rejected, "metrics": metrics}, job="b")
     rows = _rows(batch, "rejected", None)
