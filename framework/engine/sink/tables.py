@@ -70,6 +70,8 @@ are read from the driver's clock; `late_ms`: how long after its instant the most
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
+_SINCE_STATE_1 = {"quarantine": ("source", "batch", "quarantined_at"), "metrics": ("errors",)}
+"""Role -> columns that tables have got since, which a start adds to those that lack them."""
 _RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
 
@@ -184,9 +186,9 @@ def create_or_check(
         described[role] = metadata
         if exists:
             found, is_own = columns_of(metadata), place_of(path) in own
-            if is_own and role not in _RESULTS and (missing := [one for one in schema if one.name not in found.names]):
-                # A table that an earlier release has made.
-                columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
+            added = [one for one in schema if one.name in _SINCE_STATE_1.get(role, ()) and one.name not in found.names]
+            if added and len(column_differences(found, schema)) == len(added):
+                columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in added)
                 spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
                 opened.reopen(path)
                 metadata = described[role] = table_metadata(spark, path)
