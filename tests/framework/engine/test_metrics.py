@@ -54,7 +54,7 @@ def full_job(name: str = "readings") -> RunningJob:
         "at": now_us(),
     }
     job.saved = LastSavepoint(name="one", location="s", at=now_us() - 3_600_000_000, batch=0)
-    job.run(0, admitted=5, quarantined=2, firings=4, late_us=1_500_000)
+    job.run(0, admitted=5, quarantined=2, firings=4, errors=1, late_us=1_500_000)
     return job
 
 
@@ -62,7 +62,7 @@ def test_batches_are_counted_once_those_before_and_those_after() -> None:
     """Rows by what became of them, firings, seconds of each stage, lateness where there was any."""
     job, reader = full_job(), InMemoryMetricReader()
     publish_metrics(job, MeterProvider([reader]))
-    job.run(1, admitted=10, dropped_late=1, firings=3, errors=3)
+    job.run(1, admitted=10, dropped_late=1, firings=3, errors=2)
     job.run(2, errors=1)
     found = read(reader)
     rows = {outcome: point.value for outcome, point in found["panekeeper.rows"].items()}
