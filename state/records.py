@@ -111,16 +111,8 @@ class SequenceRecord:
 
     def encode(self) -> bytes:
         """Return the header as bytes."""
-        fields = {
-            "clock": self.clock,
-            "ready": self.ready,
-            "next_seq": self.next_seq,
-            "firings": self.firings,
-            "final": self.final,
-            "flushed": self.flushed,
-            "pieces": sorted(self.pieces.items()),
-            "next_piece": self.next_piece,
-        }
+        plain = ("clock", "ready", "next_seq", "firings", "final", "flushed", "next_piece")
+        fields = {name: getattr(self, name) for name in plain} | {"pieces": sorted(self.pieces.items())}
         return encode_header(fields, {} if self.partitions is None else {"partitions": self.partitions})
 
     @classmethod
