@@ -17,6 +17,7 @@ Each step checks what it was given and returns a new object; nothing runs before
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -38,6 +39,7 @@ from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterva
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.pipeline import Pipeline
 from panekeeper.framework.engine.session.columns import arrow_schema
+from panekeeper.framework.engine.sources.cautions import cautions
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
 
@@ -98,24 +100,25 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     Raises:
         DeclarationError: a column that is not there or has an unfit type, a bad name, rule or duration.
     """
-    return WindowedStream(
-        Intake(
-            df=df,
-            name=name,
-            partition_by=_as_tuple(partition_by),
-            event_time=event_time,
-            watermark_us=to_us(watermark, "watermark"),
-            arrival_time=arrival_time,
-            order_by=_as_tuple(order_by),
-            max_ahead_us=None if max_ahead is None else to_us(max_ahead, "max_ahead"),
-            reject=dict(reject or {}),
-            on_error=on_error,
-            punctuation=punctuation,
-            marks=marks,
-            key_groups=key_groups if partition_by else 1,
-            has_mark_column=_marks,
-        )
+    intake = Intake(
+        df=df,
+        name=name,
+        partition_by=_as_tuple(partition_by),
+        event_time=event_time,
+        watermark_us=to_us(watermark, "watermark"),
+        arrival_time=arrival_time,
+        order_by=_as_tuple(order_by),
+        max_ahead_us=None if max_ahead is None else to_us(max_ahead, "max_ahead"),
+        reject=dict(reject or {}),
+        on_error=on_error,
+        punctuation=punctuation,
+        marks=marks,
+        key_groups=key_groups if partition_by else 1,
+        has_mark_column=_marks,
     )
+    for caution in cautions(df, name, event_time=event_time):
+        warnings.warn(caution, stacklevel=2)
+    return WindowedStream(intake)
 
 
 @dataclass(frozen=True)
