@@ -246,10 +246,9 @@ def require_confirmed(
         command += [word for path in others for word in ("--table", path)]
         tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in others.items())
         raise SavepointRefused(
-            "a restore would remove what other jobs have written to tables of job "
-            f"{manifest.job!r} since savepoint {manifest.name!r}, or bring back what a restore of theirs has removed "
-            f"since: {tables}. Nothing was changed; take a newer savepoint, or stop these jobs, copy their rows to "
-            f"another table, and confirm it: {shlex.join(command)}"
+            f"a restore of savepoint {manifest.name!r} would change what other jobs have written to shared tables "
+            f"since: {tables}. Nothing was changed; use a newer savepoint, or stop these jobs, copy their rows to another "
+            f"table, and confirm the restore: {shlex.join(command)}"
         )
     if is_there:
         unnamed = [path for path in missing if path not in others]
@@ -257,7 +256,7 @@ def require_confirmed(
     else:
         why = f"there is no checkpoint {root} that says which tables are its own"
     raise SavepointRefused(
-        f"{why}, and a manifest may be anyone's; nothing was changed. If these paths are those of job "
+        f"{why}, and anyone can write a savepoint. Nothing was changed; if these paths are those of job "
         f"{manifest.job!r}, confirm them: {shlex.join(command)}"
     )
 
@@ -334,8 +333,8 @@ def preview_restore(
         epoch = target.pointer.epoch
     if epoch > MAX_EPOCH:
         raise DamagedSavepoint(
-            f"the restored job would have epoch {epoch}, and no savepoint of it could be made: savepoint "
-            f"{manifest.name!r}, or {target.root.root}, is not what Panekeeper writes. Use another savepoint or folder"
+            f"the restored job would have epoch {epoch}, and Panekeeper writes none after {MAX_EPOCH}: savepoint "
+            f"{manifest.name!r} or the checkpoint {target.root.root} was altered. Use another savepoint or folder"
         )
     forgotten = None
     try:

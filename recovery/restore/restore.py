@@ -195,9 +195,9 @@ def _require_same_batch(target: Target, manifest: Manifest) -> None:
     committed = -1 if target.current is None else max(batch_numbers(target.current, COMMITS_FOLDER), default=-1)
     if committed != manifest.batch:
         raise SavepointRefused(
-            f"a job has run on {target.root.root} since savepoint {manifest.name!r} of it was made: it has "
-            f"committed batch {committed}, after {manifest.batch}, and would lose what it has done. Nothing was "
-            "changed; let no job start there meanwhile, and run the same command again"
+            f"the job of {target.root.root} has committed batch {committed} since savepoint {manifest.name!r}, which "
+            f"ends with batch {manifest.batch}. Nothing was changed; keep the job stopped, and run the same command "
+            "again"
         )
 
 

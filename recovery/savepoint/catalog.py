@@ -331,16 +331,16 @@ def require_no_overlap(archive: Archive, checkpoint: Files) -> None:
     """
     if checkpoint.contains(archive.location):
         raise SavepointRefused(
-            f"the location {archive.location} lies in {checkpoint.root}, which belongs to its job alone; "
-            "move the savepoints to a folder outside of it, and name that one"
+            f"the location {archive.location} is in the folder of the checkpoint {checkpoint.root}, which belongs to "
+            "its job alone; move the savepoints to a folder outside of it"
         )
     location = files_at(archive.location, checkpoint.s3)
     # Others in the folder of a location are never changed.
     own = [] if location is None else [location.child(one.strip("/")) for one in (_MANIFESTS, _BLOBS, _MARKERS)]
     if any(folder.contains(checkpoint.location) for folder in own):
         raise SavepointRefused(
-            f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, and a prune "
-            "removes files there that no savepoint needs; name another location or another folder"
+            f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, where a prune "
+            "removes files; use another location or another checkpoint folder"
         )
     try:
         folder = current_epoch(checkpoint)
@@ -353,11 +353,11 @@ def require_no_overlap(archive: Archive, checkpoint: Files) -> None:
             continue
         if table.contains(archive.location):
             raise SavepointRefused(
-                f"the location {archive.location} lies in the table {path}, and Delta's VACUUM removes all unknown "
-                "files from that folder; move the savepoints to a folder outside of it, and name that one"
+                f"the location {archive.location} is in the folder of the table {path}, where VACUUM removes all files "
+                "that are not the table's; move the savepoints to a folder outside of it"
             )
         if any(folder.contains(table.location) for folder in own):
             raise SavepointRefused(
-                f"the table {path} lies among the files of the location {archive.location}, and a prune removes files "
-                "there that no savepoint needs; name another location"
+                f"the table {path} is in the folder of the location {archive.location}, where a prune removes files; "
+                "use another location"
             )

@@ -235,9 +235,8 @@ def _copy_with_retry(
         except (FileNotFoundError, ChangedMeanwhile) as error:
             if attempt == _MAX_ATTEMPTS:
                 raise SavepointError(
-                    f"a file ({error.filename}) was {'changed' if isinstance(error, ChangedMeanwhile) else 'removed'} "
-                    f"while it was copied, {_MAX_ATTEMPTS} times: the job of "
-                    f"{folder.root} is faster than the copy; drain it first"
+                    f"the job of {folder.root} has changed or removed files while they were copied, in each of "
+                    f"{_MAX_ATTEMPTS} attempts, the last one {error.filename}. Drain the job first"
                 ) from error
         else:
             return found, tables, files, cost

@@ -232,7 +232,7 @@ def _content(data: bytes, name: str, key: bytes | None) -> dict[str, Any]:
     if key is not None and not hmac.compare_digest(signature, _signature(canonical, key)):
         raise UntrustedSavepoint(
             f"savepoint {name!r} is {'wrongly signed' if 'signature' in whole else 'not signed'}, and {KEY_VARIABLE} "
-            "is set: use one that was made with this key; or, if you know who made this one, unset the variable"
+            "is set. Use a savepoint that was made with this key, or unset the variable if you know who made this one"
         )
     return content
 

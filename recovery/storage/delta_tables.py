@@ -93,8 +93,7 @@ def commit_checksum(table: Files, version: int) -> str:
         return hashlib.sha256(table.read(commit_file(version))).hexdigest()
     except FileNotFoundError as error:
         raise SavepointError(
-            f"the log of {table.root} does not have version {version} any more, which belongs to the savepoint; drain "
-            "the job and try again"
+            f"version {version} is no longer in the log of the table {table.root}; drain the job and try again"
         ) from error
 
 

@@ -150,7 +150,7 @@ class LocalFiles(LocalFolder):
             raise self._to_archive_error(error) from error
         with source:
             if not stat.S_ISREG(os.fstat(source.fileno()).st_mode):
-                raise ArchiveError(f"{path} is no file but a device or the like; remove it")
+                raise ArchiveError(f"{path} is not a regular file; remove it")
             shutil.copyfileobj(source, into)
 
     @contextmanager

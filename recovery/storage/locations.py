@@ -109,8 +109,8 @@ def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
     files = files_at(checkpoint, s3)
     if files is None:
         raise SavepointRefused(
-            f"the checkpoint {os.fspath(checkpoint)} is neither on a local disk nor on S3, and of the commands only "
-            "`status` and `drain` work on a checkpoint elsewhere: there are no savepoints of it"
+            f"the checkpoint {os.fspath(checkpoint)} is neither on a local disk nor on S3, so only the commands "
+            "`status` and `drain` work on it. Move it to one of them to use the others"
         )
     return files
 

@@ -121,8 +121,8 @@ class Bucket:
     def no_store(self) -> ArchiveUnreachable:
         """Return the error of an endpoint that responds, and not as S3 does."""
         return ArchiveUnreachable(
-            f"{self._endpoint()} responds, but not as an S3 store does; give the endpoint of its API, which is not "
-            "that of its web console, and check that no proxy responds in its place"
+            f"{self._endpoint()} responds, but not as an S3 store does; give the endpoint of the S3 API, not that of a "
+            "web console or a proxy"
         )
 
     def checked(self, response: dict[str, Any], field: str) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def newest_first(table: CheckpointFolder) -> Iterator[tuple[int, Commit]]:
             actions = actions_of(table.read(name))
         except ValueError as error:
             raise SinkError(
-                f"{name} in {table.root} is no commit of Delta's ({error}); restore the job from a savepoint, or put a "
+                f"{name} in {table.root} is not a Delta commit ({error}); restore the job from a savepoint, or put a "
                 "copy of the table back"
             ) from error
         yield version, actions

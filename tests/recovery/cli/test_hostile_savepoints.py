@@ -80,16 +80,19 @@ ATTACKS: dict[str, tuple[Callable[[Location], object], str]] = {
     "fewer bytes than it says": (lambda at: at.add("state/0/0/x", size=2**40), r"damaged|missing or altered"),
     "a blob that never ends": (
         lambda at: at.replace(at.add("state/0/0/x", size=2**40), _link("/dev/zero")),
-        "is no file",
+        "is not a regular file",
     ),
-    "a blob that waits for a writer": (lambda at: at.replace(at.add("state/0/0/x"), os.mkfifo), "is no file"),
+    "a blob that waits for a writer": (
+        lambda at: at.replace(at.add("state/0/0/x"), os.mkfifo),
+        "is not a regular file",
+    ),
     "a blob that is a folder": (lambda at: at.replace(at.add("state/0/0/x"), Path.mkdir), "Is a directory"),
     "a blob that is somebody else's file": (
         lambda at: at.replace(at.add("state/0/0/x"), _link("/etc/passwd")),
         r"damaged|missing or altered",
     ),
-    "a manifest that never ends": (lambda at: at.replace(at.manifest, _link("/dev/zero")), "is no file"),
-    "a manifest that waits for a writer": (lambda at: at.replace(at.manifest, os.mkfifo), "is no file"),
+    "a manifest that never ends": (lambda at: at.replace(at.manifest, _link("/dev/zero")), "is not a regular file"),
+    "a manifest that waits for a writer": (lambda at: at.replace(at.manifest, os.mkfifo), "is not a regular file"),
     "a manifest of a terabyte": (lambda at: at.replace(at.manifest, _sparse), "more than 268435456 bytes"),
     "a manifest of brackets": (lambda at: at.manifest.write_text("[" * 10**6), "nested too deeply"),
     "a checkpoint that is elsewhere": (

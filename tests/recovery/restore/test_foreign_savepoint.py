@@ -257,6 +257,6 @@ def test_a_savepoint_after_which_no_other_one_could_be_made_is_refused(
     forge(archive, lambda content: content.update(epoch=MAX_EPOCH))
     before = job.contents()
     for folder in (job.folder, tmp_path / "new"):
-        with pytest.raises(DamagedSavepoint, match="would have epoch 100001, and no savepoint of it could be made"):
+        with pytest.raises(DamagedSavepoint, match="would have epoch 100001, and Panekeeper writes none after"):
             restore(archive, "one", checkpoint=folder)
     assert job.contents() == before

@@ -149,7 +149,9 @@ def test_rows_that_a_restore_of_the_other_job_has_discarded_do_not_come_back(
     savepoint(job.folder, "two", to=archive)
     DeltaTable(shared).restore(1)
     refuse(shared, OWN, 3)
-    with pytest.raises(SavepointRefused, match=r"or bring back what .* has rows of 'flights'.*--table \S+quarantine$"):
+    with pytest.raises(
+        SavepointRefused, match=r"would change what other jobs .* has rows of 'flights'.*--table \S+quarantine$"
+    ):
         restore(archive, "two")
     assert unconfirmed(job, archive) == ()
 

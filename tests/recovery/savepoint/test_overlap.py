@@ -28,7 +28,7 @@ def test_savepoints_in_the_checkpoint_are_refused(stored_job: FakeCheckpoint, in
         lambda: savepoint(stored_job.root, "two", to=location),
         lambda: rescale(stored_job.root, 4, to=location, spark=SPARK),
     ):
-        with pytest.raises(SavepointRefused, match=r"lies in .*/checkpoint, which .* move the savepoints"):
+        with pytest.raises(SavepointRefused, match=r"is in the folder of the checkpoint .* move the savepoints"):
             act()
     assert stored_job.contents() == before
     assert open_archive(f"{stored_job.root}-savepoints").sizes()
@@ -78,9 +78,9 @@ def test_savepoints_in_the_folder_of_a_table_are_refused(job: FakeCheckpoint, tm
     (tmp_path / "link").symlink_to(tmp_path / "log")
     job.tables(log=f"file:{tmp_path}/log", view=f"{tmp_path}/saved/blobs/view")
     for location in (tmp_path / "log", tmp_path / "log" / "saved", tmp_path / "link" / "saved", f"file:{tmp_path}/log"):
-        with pytest.raises(SavepointRefused, match=r"lies in the table .*/log, and Delta's VACUUM removes"):
+        with pytest.raises(SavepointRefused, match=r"is in the folder of the table .*/log, where VACUUM removes"):
             savepoint(job.folder, "one", to=location)
-    with pytest.raises(SavepointRefused, match=r"the table .*/view lies among the files of the location"):
+    with pytest.raises(SavepointRefused, match=r"the table .*/view is in the folder of the location"):
         savepoint(job.folder, "one", to=tmp_path / "saved")
     job.tables()
     savepoint(job.folder, "one", to=tmp_path / "log" / "saved")

@@ -228,7 +228,7 @@ def test_the_copy_is_given_up_after_five_attempts(job: FakeCheckpoint) -> None:
                 path.write_bytes(content)  # the next time it is another one that goes
 
     archive = Race()
-    with pytest.raises(SavepointError, match=r"was removed while it was copied, 5 times"):
+    with pytest.raises(SavepointError, match=r"has changed or removed files while they were copied, in each of 5"):
         savepoint(job.folder, "one", to=archive)
     assert savepoints(archive) == {}
 

@@ -78,7 +78,7 @@ def test_what_is_no_response_of_a_store_is_neither_damage_nor_an_empty_location(
 ) -> None:
     """Not `damaged; restore it from a savepoint`, nor `holds no savepoints`: the endpoint is wrong."""
     store.body = PAGES[page].encode()
-    with pytest.raises(ArchiveUnreachable, match="responds, but not as an S3 store does; give the endpoint of its API"):
+    with pytest.raises(ArchiveUnreachable, match="responds, but not as an S3 store does; give the endpoint"):
         COMMANDS[command](store.options)
 
 
