@@ -247,8 +247,8 @@ def require_confirmed(
         tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in others.items())
         raise SavepointRefused(
             f"a restore of savepoint {manifest.name!r} would change what other jobs have written to shared tables "
-            f"since: {tables}. Nothing was changed; use a newer savepoint, or stop these jobs, copy their rows to another "
-            f"table, and confirm the restore: {shlex.join(command)}"
+            f"since: {tables}. Nothing was changed; use a newer savepoint, or stop these jobs, copy their rows to "
+            f"another table, and confirm the restore: {shlex.join(command)}"
         )
     if is_there:
         unnamed = [path for path in missing if path not in others]
