@@ -81,13 +81,19 @@ def results(jobs: list[JobSpec], values: list[Any]) -> list[dict[str, Any]]:
     return log
 
 
+@pytest.mark.parametrize("others", [{}, {"names": agg.collect("name")}], ids=["partial results", "rows"])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize(("narrow", "wide", "aggregates", "values"), WIDER, ids=lambda one: str(one)[:20])
 def test_results_are_those_of_a_job_whose_column_was_always_as_wide(
-    window: Window, narrow: pa.DataType, wide: pa.DataType, aggregates: dict[str, agg.Aggregate], values: list[Any]
+    window: Window,
+    narrow: pa.DataType,
+    wide: pa.DataType,
+    aggregates: dict[str, agg.Aggregate],
+    values: list[Any],
+    others: dict[str, agg.Aggregate],
 ) -> None:
     """Partial results, stored rows and the values of policies are widened, and nothing of them changes."""
-    old, new = job(window, narrow, aggregates), job(window, wide, aggregates)
+    old, new = job(window, narrow, aggregates | others), job(window, wide, aggregates | others)
     changes = compare_declarations(recorded(old), recorded(new))
     assert {one.compatibility for one in changes} == {Compatibility.COMPATIBLE}
     assert [one.item for one in changes if one.differences and "widened" in one.why]
