@@ -144,7 +144,7 @@ def _rows(batch: PreparedBatch, name: str, packed: DataFrame | None) -> pa.Table
         return rows
     at = batch.rows["metrics"].column("batch_time")[0]
     if not isinstance(rows, pa.Table):
-        return rows.withColumns({"batch": F.lit(batch.number), "quarantined_at": F.lit(at.as_py())})
+        return rows.withColumns({"batch": F.lit(batch.number).cast("long"), "quarantined_at": F.lit(at.as_py())})
     rows = rows.append_column("batch", pa.array([batch.number] * rows.num_rows, pa.int64()))
     return rows.append_column("quarantined_at", pa.array([at.as_py()] * rows.num_rows, at.type))
 
