@@ -8,7 +8,13 @@ from __future__ import annotations
 
 
 class PanekeeperError(Exception):
-    """Root of every error that Panekeeper raises on purpose. Its text says what, which value, and what to do."""
+    """Root of every error that Panekeeper raises on purpose. Its text says what, which value, and what to do.
+
+    Attributes:
+        cause: what Spark, Delta or code of the user's has raised, if this says what that means.
+    """
+
+    cause: BaseException | None = None
 
 
 class CheckpointError(PanekeeperError):

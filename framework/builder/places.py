@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from panekeeper.framework.declarations.errors import DeclarationError, OutputNotWritable, SinkError, did_you_mean
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.folder import local_path, spark_url
 
@@ -210,7 +210,7 @@ def create_in_catalog(
                 new_table(spark, role, schemas[name], layout or TableLayout()).tableName(_quoted(name)).execute()
             except Exception as error:
                 raise OutputNotWritable(
-                    f"the table {name} cannot be created: {first_line(error)}; create its schema, or get the permission"
+                    f"the table {name} cannot be created; create its schema, or get the permission:\n{all_said(error)}"
                 ) from error
             found = _folder_of(spark, name)
             assert found is not None, f"{name} was created"
@@ -225,7 +225,7 @@ def _folder_of(spark: SparkSession, name: str) -> str | None:
     try:
         detail = spark.sql(f"DESCRIBE DETAIL {_quoted(name)}").select("format", "location").collect()[0]
     except Exception as error:
-        raise OutputNotWritable(f"the table {name} cannot be described: {first_line(error)}") from error
+        raise OutputNotWritable(f"the table {name} cannot be described:\n{all_said(error)}") from error
     if detail["format"] != "delta":
         raise OutputNotWritable(f"the table {name} is of format {detail['format']}; results need a Delta table")
     folder = local_path(detail["location"])

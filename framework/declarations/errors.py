@@ -124,7 +124,7 @@ class DrainTimeout(PanekeeperError):
 
 
 class JobFailed(PanekeeperError):
-    """The running job failed with an error of no other class here; the cause is attached."""
+    """The running job failed with an error of no other class here; that one is its `cause`."""
 
 
 def as_utf8(text: str) -> str:

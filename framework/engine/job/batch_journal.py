@@ -349,8 +349,8 @@ class BatchJournal:
                     raise damaged(self.files, folder, f"it has not the rows that were recorded, {dict(counts)}")
             try:
                 self.writer.write(spark, batch, packed, self.lease.require_held)
-            except Exception as error:
-                raise translate(error, self.record.name) from error
+            except Exception as error:  # noqa: BLE001 -- raised again, as ours
+                raise translate(error, self.record.name) from None
 
     def _target(self, one: TableWrite, number: int) -> TableWrite | None:
         """Return where rows are to be written: to their table, which may have been moved, or copied; None: nowhere."""

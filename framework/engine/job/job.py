@@ -171,9 +171,12 @@ class Job:
             timeout: how long to wait at most (`"5 minutes"`, seconds); None: no limit.
 
         Raises:
-            PanekeeperError: the job failed; the error says what to do, its cause is attached.
+            PanekeeperError: the job failed; the error says what to do, and has what was raised as its `cause`.
         """
-        return await_end(self._is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
+        try:
+            return await_end(self._is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
+        except PanekeeperError as error:
+            raise error.with_traceback(None) from None  # how this has waited says nothing to whoever reads it
 
     def process_available(self) -> None:
         """Wait until all that the source has at this call is processed. Raises `PanekeeperError` as `await_end`."""
@@ -182,9 +185,9 @@ class Job:
             return
         try:
             self._query.processAllAvailable()
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 -- raised again, as ours
             if not self._has_ended(0.01):
-                raise self._to_panekeeper_error(error) from error
+                raise self._to_panekeeper_error(error) from None
 
     def flush(self) -> None:
         """Fire all open panes and windows, close them, and finish the job for good (docs/semantics.md section 8).
@@ -342,17 +345,17 @@ class Job:
                 if self._is_over_with_last_batch():
                     return
                 self._query = self._begin_query()
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 -- as above
                 self._failure = error
                 self._lease.release(JobState.FAILED.value)
-                raise self._to_panekeeper_error(error) from error
+                raise self._to_panekeeper_error(error) from None
             self._query_started.set()
             try:
                 streaming.wait_for_first_batch(self._query, self._first_batch_started)
             except StreamingQueryException as error:
                 if attempt < streaming.MAX_ATTEMPTS and is_worker_timeout(error):
                     continue
-                raise self._to_panekeeper_error(error) from error
+                raise self._to_panekeeper_error(error) from None
             return
 
     def _begin_query(self) -> StreamingQuery:
@@ -485,7 +488,7 @@ class Job:
             ended = streaming.has_ended(self._query, seconds)
         except StreamingQueryException as error:
             if not self._was_ended_by_spark():
-                raise self._to_panekeeper_error(error) from error
+                raise self._to_panekeeper_error(error) from None
             ended = True
         if ended:
             self._lease.release_if_ended()

@@ -25,7 +25,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.job.checkpoint_checks import record_upgrade
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned, secure
 from panekeeper.framework.engine.sink.library_table import FENCED
@@ -277,9 +277,9 @@ def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec:
                 spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
             except (AnalysisException, IllegalArgumentException) as error:
                 raise SinkError(
-                    f"the table {path} cannot get the columns {columns} of the new declaration: {first_line(error)}. "
-                    "Choose other names or types for them; or change the table, as that says; or start the program as "
-                    "it was, which goes on"
+                    f"the table {path} cannot get the columns {columns} of the new declaration. Choose other names or "
+                    "types for them; or change the table, as Delta says; or start the program as it was, which goes "
+                    f"on:\n{all_said(error)}"
                 ) from error
             writer.tables.reopen(path)
             fault_point("during-upgrade", 3)

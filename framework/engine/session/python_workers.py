@@ -18,6 +18,7 @@ import hashlib
 import os
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
@@ -42,6 +43,21 @@ _main = getattr(sys.modules.get("__main__"), "__spec__", None)
 if _main is not None and _main.name == "pyspark.sql.streaming.transform_with_state_driver_worker":
     sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- for as long as the process lives
 
+
+class _Quiet:
+    """In place of `traceback` where Spark's daemon reports the end of a worker: a broken pipe has its cause in Java."""
+
+    format_exc = staticmethod(traceback.format_exc)
+
+    @staticmethod
+    def print_exc() -> None:
+        """Print the error that is handled, but for a broken pipe."""
+        if not isinstance(sys.exc_info()[1], BrokenPipeError):
+            traceback.print_exc()
+
+
+if _main is not None and _main.name == "pyspark.daemon":
+    sys.modules["__main__"].traceback = _Quiet  # type: ignore[attr-defined]  # as the daemon imports it
 
 _PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
 _NEEDED = ("panekeeper", "pyspark", "pandas", "pyarrow", "numpy", "google.protobuf")

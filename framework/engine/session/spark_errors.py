@@ -4,7 +4,7 @@ An error that was raised in a Python worker reaches the driver as text inside a 
 Ours are found in it by name; a few of the Java world have a name a user can act on; the rest is `JobFailed`.
 
 The message begins with one sentence of ours. Below it is all that Spark, Delta or Python said, with the traceback of
-Python and without Java's stack. The original is always attached as the cause.
+Python and without Java's stack. The original is its `cause`; it is raised from none, as Python would print that, too.
 """
 
 from __future__ import annotations
@@ -76,9 +76,15 @@ logging.getLogger("py4j.clientserver").addFilter(_SuppressBatchFailed())
 
 
 def translate(error: BaseException, job: str) -> PanekeeperError:
-    """Return the error of the tree that says what `error` means for the user."""
+    """Return the error of the tree that says what `error` means for the user, which is its `cause`."""
     if isinstance(error, PanekeeperError):
         return error
+    found = _translated(error, job)
+    found.cause = error
+    return found
+
+
+def _translated(error: BaseException, job: str) -> PanekeeperError:
     said = _statements(error)
     ours = _raised_by_us(said)
     if ours is not None:

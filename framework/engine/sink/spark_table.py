@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_settings
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
 from panekeeper.framework.engine.sink.library_table import PAUSES_S
 from panekeeper.state.log import logger
@@ -55,8 +55,8 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
 def unreadable_table(path: str, error: Exception) -> SinkError:
     """Return the error of a table that Spark cannot read."""
     return SinkError(
-        f"the Delta table {path} cannot be read: {first_line(error)}. If a newer program has changed it, take a "
-        "version of Delta that has its features; if its log is damaged, restore a savepoint or put the table back"
+        f"the Delta table {path} cannot be read. If a newer program has changed it, take a version of Delta that has "
+        f"its features; if its log is damaged, restore a savepoint or put the table back\n{all_said(error)}"
     )
 
 
@@ -200,8 +200,8 @@ def repeat_while_others_commit(
             if pause is None:
                 raise SinkError(
                     f"the table {path} could not be committed to, because other writers came first at each of "
-                    f"{len(PAUSES_S) + 1} attempts ({first_line(error)}). Start the job again when they have ended: "
-                    "it resumes with the same batch"
+                    f"{len(PAUSES_S) + 1} attempts. Start the job again when they have ended: it resumes with the same "
+                    f"batch\n{all_said(error)}"
                 ) from error
             _log.info("%s: another writer came first (%s); trying again", path, type(error).__name__)
             sleep(pause)

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.errors import SchemaMismatch
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
 from panekeeper.framework.engine.session.columns import column
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import REJECTED, RESULTS
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
@@ -116,9 +116,9 @@ class TableWriter:
                 self.tables.merge(spark, _newest_rows(rows, list(to.keys)), to, batch.number)
         except AnalysisException as error:
             raise SchemaMismatch(
-                f"the {to.role} {to.path} does not take the rows of batch {batch.number}: {first_line(error)}. If "
-                "its columns were changed, change them back, and start the job again: it resumes with the same batch"
-            ) from error
+                f"the {to.role} {to.path} does not take the rows of batch {batch.number}. If its columns were changed, "
+                f"change them back, and start the job again: it resumes with the same batch\n{all_said(error)}"
+            ) from None
 
 
 def _commit_in_parallel(spark: SparkSession, commits: list[Callable[[], None]]) -> None:

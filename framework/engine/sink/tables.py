@@ -36,7 +36,7 @@ from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import TIME_ZONE
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import all_said, first_line
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
@@ -216,8 +216,8 @@ def _create(
     try:
         new_table(spark, role, schema, layout).location(path).execute()
     except (AnalysisException, IllegalArgumentException) as error:
-        what = "Change the names of columns, or properties=, as that says"
-        raise OutputNotWritable(f"the {role} {path} cannot be created: {first_line(error)}. {what}") from error
+        what = "change the names of columns, or properties=, as Delta says"
+        raise OutputNotWritable(f"the {role} {path} cannot be created; {what}:\n{all_said(error)}") from error
     return table_metadata(spark, path)
 
 

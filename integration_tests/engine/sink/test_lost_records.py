@@ -101,7 +101,7 @@ def test_a_column_that_is_renamed_while_a_batch_is_recorded_is_named(
     mapping = "'delta.columnMapping.mode'='name','delta.minReaderVersion'='2','delta.minWriterVersion'='5'"
     story.spark.sql(f"ALTER TABLE {log} SET TBLPROPERTIES ({mapping})")
     story.spark.sql(f"ALTER TABLE {log} RENAME COLUMN n TO m")
-    with pytest.raises(SchemaMismatch, match=r"the log \S+/log does not take the rows of batch 2: .*change them back"):
+    with pytest.raises(SchemaMismatch, match=r"the log \S+/log does not take the rows of batch 2\. .*change them back"):
         story.start()
     story.spark.sql(f"ALTER TABLE {log} RENAME COLUMN m TO n")
     story.run()
