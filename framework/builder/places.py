@@ -37,16 +37,9 @@ _OF_A_MERGE = re.compile(
 
 
 def declared_tables(log: Place, others: Mapping[str, Place | None], *, named: bool) -> Tables:
-    """Return the tables of a job.
+    """Return the tables of a job: the log, and role -> one of the others, None for the default.
 
-    Args:
-        log: the log.
-        others: role -> one of the other tables, None: the default. There is no view by default.
-        named: each is given by its name in a catalog; otherwise by its folder.
-
-    Raises:
-        DeclarationError: two tables in one place, a text that looks like the name of a table where a folder is wanted,
-            or a path where a name is wanted.
+    There is no view by default. Each is given by its name in a catalog (`named`), or else by its folder.
     """
     from panekeeper.framework.engine.sink.tables import Tables
 
@@ -65,15 +58,7 @@ def declared_tables(log: Place, others: Mapping[str, Place | None], *, named: bo
 
 
 def cluster_columns(wanted: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns by which tables are clustered.
-
-    Args:
-        wanted: one or more; a field of a struct is named `column.field`.
-        columns: of the results.
-
-    Raises:
-        DeclarationError: there is no such column.
-    """
+    """Return the columns by which tables are clustered; a field of a struct is named `column.field`."""
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
     known = {one.lower() for one in columns}
     for name in names:
@@ -109,11 +94,7 @@ def qualified_path(path: Place) -> str:
 
 
 def full_name(name: str, working_directory: str) -> str:
-    """Return the full name of a path without a scheme.
-
-    Args:
-        name: the path.
-        working_directory: where a relative one begins, as a path or as a URL of Hadoop's default file system.
+    """Return the full name of a path without a scheme; a relative one begins in the working directory, a path or URL.
 
     >>> full_name("out/log", "hdfs://host:8020/user/me"), full_name("/out/log", "hdfs://host:8020/user/me")
     ('hdfs://host:8020/user/me/out/log', 'hdfs://host:8020/out/log')
@@ -186,16 +167,7 @@ def create_in_catalog(
 ) -> Tables:
     """Create the tables that the catalog does not have, and return all by their folders.
 
-    Args:
-        spark: the session with the catalog.
-        names: the tables, each by its name.
-        spec: what the job writes.
-        written: role -> folder of the tables that this checkpoint has written to.
-        layout: how tables are created; None: as by default.
-
-    Raises:
-        SinkError: a table that this checkpoint has written to is gone from the catalog, or is another one there.
-        OutputNotWritable: a table cannot be created, or is no Delta table.
+    A table that this checkpoint has `written` to (role -> folder) is not made again, and must be that in the catalog.
     """
     from panekeeper.framework.engine.sink.tables import TableLayout, new_table
 

@@ -122,9 +122,6 @@ def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) 
 
     A restore replaces the checkpoint's folder with all in it, and Delta's VACUUM removes all unknown files from
     the folder of a table.
-
-    Raises:
-        SinkError: two of them are the same folder, or one lies in the other.
     """
     folders = {"the checkpoint": checkpoint}
     folders |= {f"the {role} table": path for role, path in tables.items() if path is not None}
@@ -320,10 +317,6 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
     A process may be paused here until another one has written its own, and run batches. The first record of a folder
     is never replaced by another one's; of a later one, whatever depends on it is taken from the record of the batch
     that was computed last (`panekeeper.state.prepared.as_computed`).
-
-    Raises:
-        CheckpointInUse: it has one by now, or the lease is lost.
-        CheckpointError: the folder cannot be written.
     """
     try:
         if is_first:

@@ -271,11 +271,8 @@ class Lease:
     def require_held(self) -> None:
         """Raise unless this job still holds the lease. Called before each batch and just before each commit to a table.
 
-        A process may be paused for longer than its lease lasts; another job may have taken over meanwhile.
-
-        Raises:
-            CheckpointInUse: the lease was lost; nothing more of this job may be committed.
-            OSError: the checkpoint folder cannot be read, so it is not known who holds the lease.
+        A process may be paused for longer than its lease lasts, and another job may have taken over meanwhile. A folder
+        that cannot be read raises, too: then it is not known who holds the lease.
         """
         with self._lock:
             if self._is_held and has_claim(self._folder, self._owner):

@@ -84,15 +84,7 @@ class Start:
 
 
 def start_job(root: CheckpointFiles, start: Start) -> Job:
-    """Start a job, or resume it from its checkpoint.
-
-    Args:
-        root: the checkpoint.
-        start: what is started.
-
-    Raises:
-        PanekeeperError: as `DeltaJob.start`.
-    """
+    """Start a job, or resume it from its checkpoint. Raises as `DeltaJob.start`."""
     name, tables = start.pipeline.intake.name, start.tables
     check_session(root.spark, [root.root, *filter(None, astuple(tables))])
     require_separate_folders(root.root, asdict(tables))
@@ -118,16 +110,6 @@ def lease_of_current_epoch(root: CheckpointFiles, name: str) -> Iterator[tuple[C
     """Do steps 1 to 3; yield the folder of the epoch, which is changed only while the lease is held, and the lease.
 
     If the block fails before the job runs, everything is put back as it was.
-
-    Args:
-        root: the checkpoint.
-        name: of the job.
-
-    Raises:
-        ForeignCheckpoint: the folder has a checkpoint of another query.
-        CheckpointInUse: another job runs there, or a restore or reset.
-        CheckpointError: the folder has an older layout, or cannot be written.
-        CorruptState: which epoch is current cannot be read, or that epoch is gone.
     """
     while True:
         epoch = _current(root)  # 1

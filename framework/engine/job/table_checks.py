@@ -64,13 +64,7 @@ def require_fitting_tables(
 ) -> TableRecord:
     """Refuse tables that do not fit the checkpoint, and return what those have that do.
 
-    Args:
-        files: the job's checkpoint, in which no batch is left that tables have in part.
-        record: what it says of the job.
-        declared: role -> path of the job's tables, which are all there.
-        opened: the tables that are open already.
-        metadata: role -> metadata of the table.
-        made: role -> path of the tables that the last start had.
+    No batch is left that tables have in part; those `declared` are all there, and the last start had those `made`.
 
     Raises:
         CheckpointError: a table has a batch that this checkpoint has not begun.
@@ -110,17 +104,9 @@ def require_no_later_batch(
     *,
     begun: int | None,
 ) -> None:
-    """Refuse a checkpoint that is behind the tables of its job.
+    """Refuse a checkpoint that is behind the tables of its job: one has a batch that was not `begun`.
 
-    Args:
-        checkpoint: its full name.
-        record: what it says of the job.
-        tables: role -> path.
-        last_transaction: reads them.
-        begun: the last batch that they may have; None: none. To run one again that a table has would skip it there.
-
-    Raises:
-        CheckpointError: a table has a batch that this checkpoint has not begun.
+    To run one again that a table has would skip it there.
     """
     last = -1 if begun is None else begun
     for role, path in tables.items():
@@ -156,9 +142,6 @@ def require_no_discarded_rows(
         last_transaction: reads them.
         has_rows: returns whether a table has rows.
         is_new: the epoch has no batch. Then tables keep what they have, but for the view, which a reset empties.
-
-    Raises:
-        SinkError: a table has such rows.
     """
     earlier = record.earlier_epochs(before=record.epoch)
     own = set() if is_new else {place_of(path) for path in written}
@@ -194,9 +177,6 @@ def require_all_batches(
         ids: role -> id of the table.
         last_transaction: reads them.
         written: paths of those that the checkpoint has named as its own in this epoch.
-
-    Raises:
-        SinkError: a table is an older copy, or another one than the job has written to.
     """
     found: TableRecord = {role: dict(one) for role, one in known.items()}
     own = {place_of(path) for path in written}
@@ -293,10 +273,6 @@ def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]
 
     A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
     columns. Were they added nevertheless, no start could follow one of the second kind.
-
-    Args:
-        record: of the job, as this start is about to record it.
-        found: role -> metadata of the tables.
     """
     history = record.declaration.get(HISTORY)
     if history is None:
