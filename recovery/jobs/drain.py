@@ -71,8 +71,8 @@ def drain(
     end = read_end(folder)
     if end.get("token") == owner.token and end.get("state") == "failed":
         raise JobFailed(
-            f"{owner} failed before it had drained; its own log has the cause. Remove the cause and start the job "
-            f"again: its checkpoint {folder.root} is resumable"
+            f"{owner} failed before it had drained. Remove the cause and start the job again: its checkpoint "
+            f"{folder.root} is resumable\n{end.get('error', 'its own log has the cause')}"
         )
     while (batches := last_batches(folder))[0] != batches[1]:  # 3
         _wait(folder, owner, deadline, sleep)

@@ -232,7 +232,7 @@ def _named_by(text: str, rest: list[str]) -> PanekeeperError | None:
 def _last_python_line(text: str) -> str | None:
     """Return the line of a worker's traceback that says what was raised: the user's own operator, most often."""
     lines = text.splitlines()
-    starts = [number for number, line in enumerate(lines) if line.startswith("Traceback (most recent call last)")]
+    starts = [number for number, line in enumerate(lines) if "Traceback (most recent call last)" in line]
     for line in lines[starts[-1] + 1 :] if starts else []:
         if line and not line.startswith((" ", "\t")):
             return line

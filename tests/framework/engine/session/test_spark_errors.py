@@ -56,6 +56,14 @@ def test_the_last_line_of_a_users_traceback_is_the_message_and_all_of_it_follows
     assert str(error) == f"job 'x' stopped: {raised}\n" + WORKER.partition("\n\n")[0].format(raised=raised)
 
 
+def test_a_traceback_may_begin_within_a_line() -> None:
+    """As that of a worker that could not be started: "returned -2" and no cause was all that was said."""
+    said = (
+        "[X] The state server returned -2. Cause: Traceback (most recent call last):\n  File w, line 1\nKeyError: 'a'"
+    )
+    assert str(translate(RuntimeError(said), "x")) == f"job 'x' stopped: KeyError: 'a'\n{said}"
+
+
 def test_what_fails_in_the_driver_comes_with_its_traceback() -> None:
     """A sink or a callback of the user's: "division by zero" alone says neither what nor where."""
     with pytest.raises(ZeroDivisionError) as raised:
