@@ -46,7 +46,7 @@ from panekeeper.state.errors import CheckpointError, StateError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MANIFESTS, _BLOBS, _MARKERS = "savepoints/", "blobs/", "working/"
+_MANIFESTS, _BLOBS, MARKERS = "savepoints/", "blobs/", "working/"
 _MAX_LISTED = 5
 """How many damaged files an error names."""
 
@@ -288,7 +288,7 @@ Activity = Literal["savepoint", "prune"]
 @contextmanager
 def activity_marker(archive: Archive, activity: Activity, now: datetime) -> Iterator[None]:
     """Keep a marker of an activity in a location while the block lasts."""
-    file = f"{_MARKERS}{activity}-{uuid.uuid4().hex}.json"
+    file = f"{MARKERS}{activity}-{uuid.uuid4().hex}.json"
     here = asdict(LeaseOwner.of_this_process(""))
     process = {name: here[name] for name in _PROCESS}
     archive.put_bytes(file, json.dumps({"since": now.isoformat(), "process": process}).encode())
@@ -302,7 +302,7 @@ def activity_marker(archive: Archive, activity: Activity, now: datetime) -> Iter
 def active_markers(archive: Archive, activity: Activity, now: datetime) -> dict[str, datetime]:
     """Return file -> since when, of the markers of an activity in a location; those that are too old are removed."""
     found = {}
-    for file in archive.sizes(f"{_MARKERS}{activity}-"):
+    for file in archive.sizes(f"{MARKERS}{activity}-"):
         since = _since(archive, file)
         if since is None or abs(now - since) > MARKER_LIFETIME:  # one of the future would never end
             archive.remove(file)
@@ -336,7 +336,7 @@ def require_no_overlap(archive: Archive, checkpoint: Files) -> None:
         )
     location = files_at(archive.location, checkpoint.s3)
     # Others in the folder of a location are never changed.
-    own = [] if location is None else [location.child(one.strip("/")) for one in (_MANIFESTS, _BLOBS, _MARKERS)]
+    own = [] if location is None else [location.child(one.strip("/")) for one in (_MANIFESTS, _BLOBS, MARKERS)]
     if any(folder.contains(checkpoint.location) for folder in own):
         raise SavepointRefused(
             f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, where a prune "

@@ -19,7 +19,8 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -34,7 +35,7 @@ from panekeeper.recovery.jobs.checkpoint import (
     running_on,
 )
 from panekeeper.recovery.jobs.tables import require_fitting_tables, versions_after_batch
-from panekeeper.recovery.savepoint.catalog import active_markers, activity_marker, require_no_overlap
+from panekeeper.recovery.savepoint.catalog import MARKERS, active_markers, activity_marker, require_no_overlap
 from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, batch_with_control_file, read_checkpoint
 from panekeeper.recovery.savepoint.manifest import (
     MAX_MANIFEST_BYTES,
@@ -63,7 +64,7 @@ from panekeeper.recovery.storage.delta_tables import (
     table_properties,
     version_of,
 )
-from panekeeper.recovery.storage.files import Files, map_parallel
+from panekeeper.recovery.storage.files import Files, LocalFiles, folders_to_make, map_parallel, remove_empty
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
@@ -150,7 +151,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     if archive.exists(manifest_file(name)):
         raise _name_taken(archive, name)
     now = made_at or now_utc()
-    with activity_marker(archive, "savepoint", now):
+    with _no_empty_location(archive), activity_marker(archive, "savepoint", now):
         for file, since in active_markers(archive, "prune", now).items():
             raise SavepointRefused(
                 f"a prune of {archive.location} runs since {since:%Y-%m-%dT%H:%M:%SZ}, and might remove files that "
@@ -199,6 +200,17 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         bytes_reused=cost.reused,
         values=values,
     )
+
+
+@contextmanager
+def _no_empty_location(archive: Archive) -> Iterator[None]:
+    """Leave no empty folders in a new location if the block fails; blobs that it has stored stay, for the next try."""
+    made = folders_to_make(archive.child(MARKERS)) if isinstance(archive, LocalFiles) else []
+    try:
+        yield
+    except Exception:
+        remove_empty(made)
+        raise
 
 
 def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:

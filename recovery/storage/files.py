@@ -202,7 +202,7 @@ class LocalFiles(LocalFolder):
         return ArchiveError(f"the folder {self.path} cannot be used: {error}; remove the cause or name another")
 
 
-def folders_to_make(folder: Files) -> list[Path]:
+def folders_to_make(folder: Archive) -> list[Path]:
     """Return the folders that a first file in this one would make on a disk, from the inside."""
     above = (folder.path, *folder.path.parents) if isinstance(folder, LocalFiles) else ()
     return [one for one in above if not one.exists()]
@@ -218,9 +218,15 @@ def removed_on_error(folder: Files, made: Sequence[Path]) -> Iterator[None]:
             folder.clear()
             if isinstance(folder, LocalFiles) and folder.path not in made:
                 folder.path.mkdir()  # it was there before, and empty
-            for one in made[1:]:
-                one.rmdir()
+            remove_empty(made[1:])
         raise
+
+
+def remove_empty(folders: Sequence[Path]) -> None:
+    """Remove folders, from the inside; from the first one on that holds something by now they stay."""
+    with suppress(OSError):
+        for one in folders:
+            one.rmdir()
 
 
 _THREADS = 8
