@@ -31,20 +31,22 @@ from panekeeper.framework.core.arrival.policies.registry import require_implemen
 from panekeeper.framework.core.job_spec import JobSpec, PortSpec
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
-from panekeeper.framework.declarations.durations import Duration, days, to_us
+from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
-from panekeeper.framework.declarations.policies import Policy
+from panekeeper.framework.declarations.policies import Policy, column_read_by
 from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window, columns_of_policies
+from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.intake import Intake
-from panekeeper.framework.engine.flow.pipeline import Pipeline
+from panekeeper.framework.engine.flow.pipeline import Pipeline, spark_schema
+from panekeeper.framework.engine.flow.stream_columns import StreamColumns, require_stream
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.sources.cautions import cautions
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
 
 
@@ -52,11 +54,11 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     df: DataFrame,
     *,
     name: str,
-    partition_by: str | Sequence[str] | None = None,
-    event_time: str | None = None,
+    partition_by: str | Column | Sequence[str | Column] | None = None,
+    event_time: str | Column | None = None,
     watermark: Duration = 0,
-    arrival_time: str | None = None,
-    order_by: str | Sequence[str] | None = None,
+    arrival_time: str | Column | None = None,
+    order_by: str | Column | Sequence[str | Column] | None = None,
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
     reject: Mapping[str, str] | None = None,
     on_error: Literal["quarantine", "fail"] | None = None,
@@ -67,7 +69,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
 ) -> WindowedStream:
     """Declare where rows come from: the first step of a job.
 
-    Durations are text such as `"10 minutes"`, a `timedelta`, `minutes(10)`, or seconds as a number.
+    Durations are text such as `"10 minutes"`, a `timedelta`, `minutes(10)`, or seconds as a number. Columns are found
+    as Spark finds them, by a name in upper or lower case, or by `F.col(name)`.
 
     Args:
         df: any streaming DataFrame.
@@ -100,23 +103,26 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     Raises:
         DeclarationError: a column that is not there or has an unfit type, a bad name, rule or duration.
     """
+    columns = StreamColumns(require_stream(df), packing.MARKS if _marks else ())
+    columns.require_distinct()
+    keys = columns.find_all("partition_by", partition_by)
     intake = Intake(
         df=df,
         name=name,
-        partition_by=_as_tuple(partition_by),
-        event_time=event_time,
+        partition_by=keys,
+        event_time=None if event_time is None else columns.find("event_time", event_time),
         watermark_us=to_us(watermark, "watermark"),
-        arrival_time=arrival_time,
-        order_by=_as_tuple(order_by),
+        arrival_time=None if arrival_time is None else columns.find("arrival_time", arrival_time),
+        order_by=columns.find_all("order_by", order_by),
         max_ahead_us=None if max_ahead is None else to_us(max_ahead, "max_ahead"),
-        reject=dict(reject or {}),
+        reject=_conditions(reject),
         on_error=on_error,
         punctuation=punctuation,
         marks=marks,
-        key_groups=key_groups if partition_by else 1,
+        key_groups=as_plain_number(key_groups) if keys else 1,
         has_mark_column=_marks,
     )
-    for caution in cautions(df, name, event_time=event_time):
+    for caution in cautions(df, name, event_time=intake.event_time):
         warnings.warn(caution, stacklevel=2)
     return WindowedStream(intake)
 
@@ -154,6 +160,7 @@ class WindowedStream:
             if self._intake.event_time is None:
                 raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
             return StreamWithWindow(_Input(self._intake, window))
+        window = _with_found_columns(window, self._intake)
         return StreamWithWindow(_Input(self._in_arrival_order(window), window))
 
     def _in_arrival_order(self, window: ArrivalWindow) -> Intake:
@@ -171,7 +178,6 @@ class WindowedStream:
             )
         read = columns_of_policies(window)
         for policy, column in read:
-            intake.require(f"the attribute of {policy!r}", [column])
             intake.require_fits(policy, column)
         groups = 1 if _needs_single_group(window) else intake.key_groups
         if intake.arrival_time and intake.order_by and intake.order_by[0] != intake.arrival_time and groups != 1:
@@ -189,10 +195,11 @@ class StreamWithWindow:
 
     _input: _Input
 
-    def aggregate(self, **aggregates: Aggregate) -> Computation:
+    def aggregate(self, *unnamed: Aggregate, **aggregates: Aggregate) -> Computation:
         """Declare the result columns: one aggregate each.
 
         Args:
+            unnamed: none; an aggregate needs the name of its result column.
             aggregates: result column -> aggregate, as in `worst=agg.max("delay")`.
 
         Returns:
@@ -201,23 +208,25 @@ class StreamWithWindow:
         Raises:
             DeclarationError: no aggregate, or a column that is missing or has a type that its aggregate does not take.
         """
-        if not aggregates:
-            raise DeclarationError("aggregate() needs at least one result column, such as n=agg.count()")
+        if unnamed or not aggregates:
+            without = f", and {', '.join(map(str, unnamed))} has no name" if unnamed else ""
+            raise DeclarationError(f"aggregate() needs at least one result column, such as n=agg.count(){without}")
+        intake, found = self._input.intake, {}
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
-            self._input.intake.require(f"aggregate {name}={aggregate}", aggregate.columns)
-        read = {column for aggregate in aggregates.values() for column in aggregate.columns}
-        intake = self._input.intake
+            what = f"aggregate {name}={aggregate}"
+            found[name] = replace(aggregate, columns=tuple(intake.find(what, one) for one in aggregate.columns))
+        read = {column for aggregate in found.values() for column in aggregate.columns}
         port = _port_spec(self._input, read | {*intake.partition_by, *intake.numeric_columns})
-        fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in aggregates.items()]
+        fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in found.items()]
         spec = JobSpec(
             window=port.window,
             keys=port.keys,
             columns=port.columns,
             on_error=port.on_error,
             output=pa.schema(fields),
-            aggregates=dict(aggregates),
+            aggregates=found,
         )
         return _computation([self._input], spec)
 
@@ -338,10 +347,23 @@ class Ports:
         )
 
 
-def _as_tuple(given: str | Sequence[str] | None) -> tuple[str, ...]:
-    if given is None:
-        return ()
-    return (given,) if isinstance(given, str) else tuple(given)
+def _conditions(reject: Any) -> dict[str, str]:
+    """Return the user's rules; `DeclarationError` for what is no mapping of reasons."""
+    if reject is None:
+        return {}
+    if not isinstance(reject, Mapping) or not all(isinstance(reason, str) and reason for reason in reject):
+        raise DeclarationError(f'reject is {reject!r}; give reasons with conditions, such as {{"BAD": "value < 0"}}')
+    return dict(reject)
+
+
+def _with_found_columns(window: ArrivalWindow, intake: Intake) -> ArrivalWindow:
+    """Return the window with the columns of its policies as the stream has them."""
+    for role in ("evict", "trigger"):
+        policy: Any = getattr(window, role, None)
+        column = None if policy is None else column_read_by(policy)
+        if column is not None and (found := intake.find(f"the attribute of {policy!r}", column)) != column:
+            window = replace(window, **{role: replace(policy, attribute=found)})
+    return window
 
 
 def _needs_single_group(window: Window) -> bool:
@@ -411,15 +433,27 @@ def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
                 f"case (result columns: {', '.join(names)}); choose another name"
             )
     for field in spec.results_schema:
-        if has_void_inside(field.type):
-            raise DeclarationError(
-                f"the result column {field.name!r} is of {field.type}, and Delta stores no void, the type of a NULL "
-                "without one, within a column; cast it before the window, as to string"
-            )
+        _require_type_of_spark(field)
     intake, *other_ports = [one.intake for one in inputs]
     if not other_ports:
         intake.require_own_watermark()
     return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
+
+
+def _require_type_of_spark(field: pa.Field) -> None:
+    """Raise `DeclarationError` for a result column that Spark or Delta has no type for."""
+    if has_void_inside(field.type):
+        raise DeclarationError(
+            f"the result column {field.name!r} is of {field.type}, and Delta stores no void, the type of a NULL "
+            "without one, within a column; cast it before the window, as to string"
+        )
+    try:
+        spark_schema(pa.schema([field]))
+    except Exception as error:
+        raise DeclarationError(
+            f"the result column {field.name!r} is of {field.type}, a type that Spark does not have: {error}; declare "
+            'another, such as "bigint", "double" or "timestamp"'
+        ) from error
 
 
 def output_schema(output: Any) -> pa.Schema:

@@ -121,7 +121,7 @@ def test_the_size_of_a_delta_is_in_the_unit_of_its_column(readings: Readings) ->
         stream.window(Tumbling(Delta("price", minutes(5))))
     with pytest.raises(DeclarationError, match=r"'long', which is a decimal\(38,18\); .*cast\(\"decimal\(18,9\)\"\)"):
         stream.window(Tumbling(Delta("long", 1)))
-    with pytest.raises(DeclarationError, match=r"'sensor', which is a string; cast .*cast\(\"double\"\)"):
+    with pytest.raises(DeclarationError, match=r"'sensor', which is a string; give .*cast\(\"double\"\)"):
         stream.window(Tumbling(Delta("sensor", 1)))
 
 

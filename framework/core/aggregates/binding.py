@@ -16,9 +16,9 @@ from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import state_type
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
-_NUMBER = "an integer or a float; cast it (a decimal to double or to an integer of its smallest unit)"
+_NUMBER = "an integer or a float"
 _ORDERED = "a type with an order: number, decimal, boolean, date, time, text or binary"
-_HASHABLE = "a number, decimal, boolean, date, time, text or binary; cast it, or count one of its fields"
+_HASHABLE = "a number, decimal, boolean, date, time, text or binary"
 
 
 def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, PLR0911 -- one branch a kind
@@ -32,7 +32,8 @@ def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, 
 
     def require(fits: Callable[[pa.DataType], bool], advice: str) -> pa.DataType:
         if not fits(types[0]):
-            raise DeclarationError(f"{declared}: column {columns[0]!r} is {types[0]}; it must be {advice}")
+            cast = _cast_to_fit(columns[0], types[0], kind)
+            raise DeclarationError(f"{declared}: column {columns[0]!r} is {types[0]}; it must be {advice}{cast}")
         return types[0]
 
     match kind:
@@ -78,6 +79,24 @@ def _column_type(schema: pa.Schema, column: str, declared: Aggregate) -> pa.Data
         f"{declared}: there is no column {column!r}; columns are {', '.join(schema.names)}"
         f"{did_you_mean(column, schema.names)}"
     )
+
+
+def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
+    """Return what makes a column fit the aggregate, as code; empty if nothing does."""
+    types, cast = pa.types, ""
+    if kind == "approx_distinct":
+        cast = f'F.to_json("{column}")' if types.is_nested(of_column) else ""
+    elif kind not in ("sum", "mean", "stddev"):
+        cast = ""
+    elif types.is_decimal(of_column) or types.is_string(of_column):
+        cast = f'F.col("{column}").cast("double")'
+    elif types.is_boolean(of_column):
+        cast = f'F.col("{column}").cast("int")'
+    elif types.is_timestamp(of_column):
+        cast = f'F.unix_micros(F.col("{column}").cast("timestamp"))'
+    elif types.is_date(of_column):
+        cast = f'F.unix_date("{column}")'
+    return f': df.withColumn("{column}", {cast})' if cast else ""
 
 
 def _is_number(kind: pa.DataType) -> bool:

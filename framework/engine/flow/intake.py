@@ -19,7 +19,9 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DecimalType,
+    IntegralType,
     MapType,
+    NumericType,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -28,10 +30,11 @@ from pyspark.sql.types import (
 from panekeeper.framework.core.job_spec import OnError
 from panekeeper.framework.core.stored_names import is_stored_name
 from panekeeper.framework.declarations.durations import us_text
-from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
+from panekeeper.framework.engine.flow.stream_columns import StreamColumns
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, column
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
@@ -44,6 +47,14 @@ END_OF_FILE = "end_of_file"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _REASON = "_pk_reason"
 _SEVERAL_OPERATORS = "spark.sql.streaming.statefulOperator.allowMultiple"
+_CASTS_TO_SUBTRACT = {
+    "date": "timestamp",
+    "timestamp_ntz": "timestamp",
+    "string": "double",
+    "decimal": "double",
+    "boolean": "integer",
+}
+"""Type of a column that a policy cannot subtract -> what it can be cast to."""
 _DIGITS = 18
 """Decimals of so many digits are whole numbers of 64 bits."""
 
@@ -73,18 +84,21 @@ class Intake:
     has_mark_column: bool = False
 
     def __post_init__(self) -> None:
-        if not self.df.isStreaming:
-            raise DeclarationError("windowed() takes a streaming DataFrame; read it with spark.readStream")
-        if not _NAME.fullmatch(self.name):
+        name: object = self.name  # a caller without a type checker may give anything
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
         if self.on_error not in (None, "quarantine", "fail"):
             raise DeclarationError(f"on_error is {self.on_error!r}; it must be 'quarantine', 'fail' or None")
-        if self.key_groups is not None and not 1 <= self.key_groups <= MAX_KEY_GROUPS:
-            raise DeclarationError(f"key_groups is {self.key_groups}; it must be in 1..{MAX_KEY_GROUPS}")
+        groups: object = self.key_groups
+        if groups is not None and (type(groups) is not int or not 1 <= groups <= MAX_KEY_GROUPS):
+            raise DeclarationError(f"key_groups is {groups!r}; it must be a whole number in 1..{MAX_KEY_GROUPS}")
         if self.watermark_us < 0:
             raise DeclarationError(f"watermark is {us_text(self.watermark_us)}; the delay must not be negative")
         if self.max_ahead_us is not None and self.max_ahead_us < 0:
             raise DeclarationError(f"max_ahead is {us_text(self.max_ahead_us)}; it must not be negative")
+        for what, given in (("punctuation", self.punctuation), ("marks", self.marks)):
+            if given is not None:
+                _require_text(what, given)
         self._check_columns()
 
     def _check_columns(self) -> None:
@@ -94,7 +108,6 @@ class Intake:
             if name in packing.RESERVED or folded.startswith(packing.PREFIX) or folded in marks:
                 raise DeclarationError(f"the column name {name!r} is used by Panekeeper; rename the column")
         for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
-            self.require(what, names)
             for name in names:
                 if isinstance(kind := self._type(name), ArrayType | MapType | StructType):
                     raise DeclarationError(
@@ -107,7 +120,6 @@ class Intake:
                 )
         for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
             if time is not None:
-                self.require(what, [time])
                 _require_timestamp(what, time, self._type(time))
         self._check_conditions()
 
@@ -150,24 +162,20 @@ class Intake:
         """Types of the partition columns: a key group is found by a hash that differs between types."""
         return [self._type(name) for name in self.partition_by]
 
-    def require(self, what: str, names: Sequence[str]) -> None:
-        """Raise `DeclarationError` for a name that is no column; `what` is the option that names it."""
-        for name in names:
-            if name not in self.user_columns:
-                hint = did_you_mean(name, self.user_columns)
-                raise DeclarationError(
-                    f"{what}: there is no column {name!r}{hint} (columns: {', '.join(self.user_columns)})"
-                )
+    def find(self, what: str, given: str) -> str:
+        """Return the name of a column of the stream; raises `DeclarationError` as `StreamColumns.find`."""
+        return StreamColumns(self.df, packing.MARKS if self.has_mark_column else ()).find(what, given)
 
     def require_fits(self, policy: Policy, name: str) -> None:
         """Raise `DeclarationError` for a column that the policy cannot subtract exactly."""
         of_column = self._type(name)
         kind = of_column.typeName()
         if kind not in policy.column_types:
-            target = "timestamp" if kind in ("date", "timestamp_ntz") else "double"
+            target = _CASTS_TO_SUBTRACT.get(kind)
+            cast = f': df.withColumn("{name}", F.col("{name}").cast("{target}"))' if target else ""
             raise DeclarationError(
-                f"{type(policy).__name__} computes with {name!r}, which is a {kind}; cast it to integer, double or "
-                f'timestamp: df.withColumn("{name}", F.col("{name}").cast("{target}"))'
+                f"{type(policy).__name__} computes with {name!r}, which is a {kind}; give a column of numbers or "
+                f"timestamps{cast}"
             )
         if isinstance(of_column, DecimalType) and of_column.precision > _DIGITS:
             cast = f"decimal({_DIGITS},{min(of_column.scale, _DIGITS // 2)})"
@@ -304,6 +312,7 @@ class Intake:
         return self.df.schema[name].dataType
 
     def _require_condition(self, what: str, rule: str) -> None:
+        _require_text(what, rule)
         try:
             kind = self.df.select(F.expr(rule)).schema[0].dataType
         except (AnalysisException, ParseException) as error:
@@ -313,19 +322,29 @@ class Intake:
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
 
 
+def _require_text(what: str, condition: object) -> None:
+    if not isinstance(condition, str):
+        raise DeclarationError(f'{what} is {condition!r}; write the condition as SQL, such as "value < 0"')
+
+
 def _require_timestamp(what: str, name: str, kind: DataType) -> None:
     """Raise `DeclarationError` unless a column is of times; the message has the cast."""
     if isinstance(kind, TimestampType):
         return
-    cast = f'F.timestamp_millis("{name}") or F.timestamp_seconds("{name}")'
-    if kind.typeName() == "string":
-        cast = f'F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss")'
+    millis = f'F.timestamp_millis("{name}")' if isinstance(kind, IntegralType) else f'(F.col("{name}") / 1000)'
+    if isinstance(kind, NumericType):
+        millis = millis if isinstance(kind, IntegralType) else f"F.timestamp_seconds{millis}"
+        advice = (
+            f'; cast it first, if it counts seconds: df.withColumn("{name}", F.timestamp_seconds("{name}")), if '
+            f'milliseconds: df.withColumn("{name}", {millis})'
+        )
+    elif kind.typeName() == "string":
+        advice = f'; cast it first: df.withColumn("{name}", F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss"))'
     elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
-        cast = f'F.col("{name}").cast("timestamp")'
-    raise DeclarationError(
-        f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp; "
-        f'cast it first: df.withColumn("{name}", {cast})'
-    )
+        advice = f'; cast it first: df.withColumn("{name}", F.col("{name}").cast("timestamp"))'
+    else:
+        advice = ""
+    raise DeclarationError(f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp{advice}")
 
 
 _STATEFUL = (
