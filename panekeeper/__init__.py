@@ -234,7 +234,9 @@ def __getattr__(name: str) -> Any:
     elif name in _MODULE_OF:
         value = getattr(import_module(_MODULE_OF[name]), name)
     else:
-        raise AttributeError(f"module 'panekeeper' has no attribute {name!r}")
+        from panekeeper.framework.declarations.errors import did_you_mean
+
+        raise AttributeError(f"module 'panekeeper' has no attribute {name!r}{did_you_mean(name, __all__)}")
     globals()[name] = value
     return value
 

@@ -76,7 +76,10 @@ class KeyGroupRunner:
             return self._run(spec, steps, lifecycle)
 
     def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
-        windows = [_open_window(port, self._store) for port in spec.ports]
+        windows: list[TimeIntervalBatch | ArrivalBatch] = []
+        for port in spec.ports:  # each restored from its part of the store
+            store = PortStore(self._store, port.port) if port.port else self._store
+            windows.append(TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store))
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
         horizon = PortWatermarks(self._store, [port.port for port in spec.ports if port.has_panes])
@@ -89,9 +92,3 @@ class KeyGroupRunner:
         if lifecycle is not None:
             lifecycle.checkpoint()
         return merge_outcomes(spec, outcomes)
-
-
-def _open_window(spec: JobSpec, store: KeyGroupStore) -> TimeIntervalBatch | ArrivalBatch:
-    """Return the window of one port, restored from its part of the store."""
-    own = PortStore(store, spec.port) if spec.port else store
-    return TimeIntervalBatch(spec, own) if spec.has_panes else ArrivalBatch(spec, own)

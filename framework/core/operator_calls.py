@@ -38,13 +38,16 @@ class Origin(NamedTuple):
     """Whether the row is the last of a tumble."""
 
 
+_BINARIES = (pa.binary(), pa.large_binary())
+
+
 class EmitBuffer:
     """The `Emit` that an operator receives. Rows are collected until `pop_rows`, so that emitting one is cheap."""
 
     def __init__(self, output: pa.Schema) -> None:
         self._output = output
         self._names = frozenset(output.names)
-        self._may_change = [one.name for one in output if pa.types.is_nested(one.type) or _is_binary(one.type)]
+        self._may_change = [one.name for one in output if pa.types.is_nested(one.type) or one.type in _BINARIES]
         self._may_be_cut_off = [one for one in output if may_be_cut_off(one.type)]
         self._rows: list[dict[str, Any]] = []
         self._origins: list[Origin] = []
@@ -154,10 +157,6 @@ class EmitBuffer:
                 f"the operator emitted the column {unknown[0]!r}; its declared output is "
                 f"{', '.join(self._output.names)}"
             )
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def one_row(output: pa.Schema, columns: dict[str, Any]) -> pa.Table:

@@ -132,8 +132,8 @@ class BatchOutcome:
         open_panes: panes that still take rows; live partitions, for a window in arrival order.
         watermark: the watermark acted on (us), None before the first.
         kept_rows: number of rows that are kept; None where only partial results are.
-        outage_counts: what the first tick after the process was down did (`OutageCounts`); None in a batch
-            without one.
+        outage_counts: what the first tick after the process was down did (`arrival.window`); None in a batch without
+            one.
         errors: what could not be computed.
     """
 

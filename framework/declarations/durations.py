@@ -138,7 +138,9 @@ def to_us(value: Duration, what: str) -> int:
     else:
         us = _whole_us(value, 1_000_000, f"{what} is {value!r}")
     if abs(us) > LARGEST_SIZE:
-        raise DeclarationError(f"{what} is {value!r}; durations must not exceed {_in_years(LARGEST_SIZE):,} years")
+        raise DeclarationError(
+            f"{what} is {value!r}; durations must not exceed {LARGEST_SIZE // (365 * _UNITS_US['day']):,} years"
+        )
     return us
 
 
@@ -238,7 +240,3 @@ def _whole_us(value: float | Decimal, unit_us: int, what: str) -> int:
     if whole != exact:
         raise DeclarationError(f"{what}; durations are whole microseconds")
     return whole
-
-
-def _in_years(us: int) -> int:
-    return us // (365 * _UNITS_US["day"])

@@ -162,7 +162,15 @@ class ArrivalBatch:
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
-        self._save()
+        record = self._record
+        record.partitions, codes = self._partitions.store()
+        if record.partitions is not None and self._aggregates is not None:
+            for name, column in self._aggregates.columns(codes).items():
+                record.partitions = record.partitions.append_column(name, column)
+        if isinstance(self._contents, RowContents):
+            self._contents.save()
+        if (header := record.encode()) != self._stored_header:
+            self._store.write_header(header)
         window, partitions = self._window, self._partitions
         admitted = {"rows_in": window.rows_in + self._late, "admitted": window.rows_in, "refined_late": 0}
         return BatchOutcome(
@@ -176,17 +184,6 @@ class ArrivalBatch:
             open_panes=int(np.count_nonzero(partitions.live)),
             kept_rows=int(partitions.size[partitions.live].sum()),
         )
-
-    def _save(self) -> None:
-        record = self._record
-        record.partitions, codes = self._partitions.store()
-        if record.partitions is not None and self._aggregates is not None:
-            for name, column in self._aggregates.columns(codes).items():
-                record.partitions = record.partitions.append_column(name, column)
-        if isinstance(self._contents, RowContents):
-            self._contents.save()
-        if (header := record.encode()) != self._stored_header:
-            self._store.write_header(header)
 
 
 def _build_output(

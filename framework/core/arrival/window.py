@@ -8,7 +8,6 @@ decided here. The clock is data: it comes from ticks and arrival times alone (do
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -27,37 +26,6 @@ from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.windows import Batched
 from panekeeper.state.records import NO_WATERMARK, SequenceRecord
-
-
-@dataclass(frozen=True)
-class OutageCounts:
-    """What a key group has at one point in time."""
-
-    clock: int
-    firings: int
-    partitions: int
-    kept_rows: int
-
-    @classmethod
-    def of(cls, record: SequenceRecord, partitions: Partitions) -> OutageCounts:
-        """Return the present counts."""
-        live, now = partitions.live, partitions.latest(record.clock)
-        return cls(now, record.firings, int(np.count_nonzero(live)), int(partitions.size[live].sum()))
-
-    def difference_to(self, before: OutageCounts, *, overdue: int, now: int) -> dict[str, int]:
-        """Return what happened since `before`, at the instant `now` (us); `overdue` timers had become due meanwhile.
-
-        Returns:
-            `timers` that were overdue, `results` that they led to, `tuples` (rows) and `partitions` that were evicted,
-            and `back_us`, by which the clock went back.
-        """
-        return {
-            "timers": overdue,
-            "results": self.firings - before.firings,
-            "tuples": before.kept_rows - self.kept_rows,
-            "partitions": before.partitions - self.partitions,
-            "back_us": 0 if before.clock == NO_WATERMARK else max(0, before.clock - now),
-        }
 
 
 def split_into_rounds(
@@ -148,7 +116,9 @@ class ArrivalWindowRunner:
         self.late_us: int | None = None
         """How long after its instant the most overdue work was done."""
         self.outage: dict[str, int] | None = None
-        """What the first tick after the process was down did, by name; None in a batch without one."""
+        """What the first tick after the process was down did; None in a batch without one. `timers` that were overdue,
+        `results` that they led to, `tuples` (rows) and `partitions` evicted, `back_us` by which the clock went back.
+        """
 
     def on_rows(self, table: pa.Table, *, has_stream_clock: bool = True) -> None:
         """Process rows in arrival order, each after what was due before it.
@@ -193,7 +163,7 @@ class ArrivalWindowRunner:
         if self._record.final or (now < self._record.clock and not resume):
             return
         self._timers.pass_idle(now, self._every)
-        before = OutageCounts.of(self._record, self._partitions) if resume else None
+        before = (self._counts(), self._partitions.latest(self._record.clock)) if resume else None
         if resume and now < self._partitions.latest(self._record.clock):
             self._handle_clock_back(now)
         due = self.due()
@@ -203,8 +173,20 @@ class ArrivalWindowRunner:
         late = self._every if resume and self._window.catch_up != "each" else self._timers.too_late(now)
         self._run_until(now, late, is_last_at_instant=is_last_at_instant)
         if before is not None:
-            done = OutageCounts.of(self._record, self._partitions)
-            self.outage = done.difference_to(before, overdue=overdue, now=now)
+            counts, clock = before
+            firings, rows, partitions = (done - held for done, held in zip(self._counts(), counts, strict=True))
+            self.outage = {
+                "timers": overdue,
+                "results": firings,
+                "tuples": -rows,
+                "partitions": -partitions,
+                "back_us": 0 if clock == NO_WATERMARK else max(0, clock - now),
+            }
+
+    def _counts(self) -> tuple[int, int, int]:
+        """Return the numbers of firings so far, of kept rows and of partitions."""
+        live = self._partitions.live
+        return self._record.firings, int(self._partitions.size[live].sum()), int(np.count_nonzero(live))
 
     def _run_until(self, now: int, late: np.ndarray, *, is_last_at_instant: bool = False) -> None:
         """Do what is due by now in every partition; in those that are late by an outage, what `catch_up` says."""

@@ -87,11 +87,8 @@ class Geometry:
     def last_closed(self, watermark: int) -> int:
         """Return the newest pane that this watermark has closed; all older ones are closed, too."""
         end = watermark - self.age_at(watermark)
-        return self._last_ending(end if self.closed is None else max(end, self.closed.end_us))
-
-    def _last_ending(self, time: int) -> int:
-        """Return the newest pane that ends at this time or before."""
-        return (time - self.duration - self.offset) // self.period
+        end = end if self.closed is None else max(end, self.closed.end_us)
+        return (end - self.duration - self.offset) // self.period
 
     def first_from(self, time: int) -> int:
         """Return the first pane that starts at this time or after."""

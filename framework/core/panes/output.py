@@ -149,12 +149,9 @@ class AggregatePaneOutput:
         codes, panes, refinements = codes[order], panes[order], refinements[order]
         reasons = {t.pane: t.trigger.reason.value for t in transitions if t.trigger}
         columns = self._source.results(codes, panes)
-        self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), _reason_column(panes, reasons))
-
-
-def _reason_column(panes: np.ndarray, names: dict[int, Any]) -> pa.Array:
-    distinct, at = np.unique(panes, return_inverse=True)
-    return pa.array([names[pane] for pane in distinct.tolist()], pa.string()).take(pa.array(at))
+        distinct, at = np.unique(panes, return_inverse=True)
+        reason = pa.array([reasons[pane] for pane in distinct.tolist()], pa.string()).take(pa.array(at))
+        self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), reason)
 
 
 class OperatorPaneOutput:

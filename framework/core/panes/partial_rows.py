@@ -108,7 +108,9 @@ class RowFolding:
         first = np.empty(len(codes), dtype=np.int64)
         first[cells[::-1]] = kept[::-1]  # where a cell repeats, the last assignment stays
         rest = np.flatnonzero(~assigned.kept)
-        return FoldedRows(append_states(table, self._states(cells, len(codes), rows)), first, rest)
+        arrived = np.arange(rows.num_rows, dtype=np.int64)
+        states = [one.fold([], cells, len(codes), rows, arrived) for one in self.accumulators]
+        return FoldedRows(append_states(table, states), first, rest)
 
     def _gains(self, rows: pa.Table, slices: np.ndarray) -> bool:
         """Return whether there are enough rows for each cell, by the equal pairs in a sample of them."""
@@ -119,10 +121,6 @@ class RowFolding:
             return len(codes) * self.least_gain <= len(slices)
         pairs = len(slices) * (len(slices) - 1) // 2
         return pairs * self.least_gain <= (len(slices) - len(codes)) * int(rows.num_rows)
-
-    def _states(self, cells: np.ndarray, n_cells: int, rows: pa.Table) -> list[State]:
-        arrived = np.arange(rows.num_rows, dtype=np.int64)
-        return [one.fold([], cells, n_cells, rows, arrived) for one in self.accumulators]
 
 
 def is_partial(table: pa.Table) -> bool:

@@ -136,7 +136,7 @@ class SliceAggregates:
         """Return the cells at these positions as they are stored."""
         table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
         here = [[column.take(pa.array(at)) for column in state] for state in self._states]
-        return append_states(table, here, self._numbers())
+        return append_states(table, here, [one.number for one in self._accumulators])
 
     def _first_slice(self, open_panes: np.ndarray) -> int:
         """Return the first slice of the oldest of these panes; no slice is as great if there is none."""
@@ -178,6 +178,3 @@ class SliceAggregates:
         if one.begins_us is not None and next(iter(kinds)) not in table.column_names:
             return one.empty(table.num_rows, self._no_rows)
         return [of_type(combine(table.column(name)), kind) for name, kind in kinds.items()]
-
-    def _numbers(self) -> list[int]:
-        return [one.number for one in self._accumulators]

@@ -12,7 +12,7 @@ import numpy as np
 from panekeeper.framework.core.arrival import batched
 from panekeeper.framework.core.arrival.event_table import EventTable
 from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
-from panekeeper.framework.core.arrival.policies.protocol import AllRows, RunningPolicy
+from panekeeper.framework.core.arrival.policies.protocol import AllRows
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import RoundRows
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
@@ -33,14 +33,11 @@ class PolicyResult:
     sparse: dict[int, np.ndarray] = field(default_factory=dict)
 
 
-def timer_policy(window: Tumbling | Sliding) -> RunningPolicy:
-    """Return the policy that decides when the window fires: of a tumbling window, its eviction policy."""
-    return running_policy(window.evict if isinstance(window, Tumbling) else window.trigger)
-
-
 def timer_period(window: ArrivalWindow) -> int | None:
     """Return the period (us) of the timer that each partition of the window has; None without a timer."""
-    return window.every_us if isinstance(window, Batched) else timer_policy(window).period_us
+    if isinstance(window, Batched):
+        return window.every_us
+    return running_policy(window.evict if isinstance(window, Tumbling) else window.trigger).period_us
 
 
 def first_due(window: ArrivalWindow, ready: int, at: np.ndarray) -> np.ndarray:
