@@ -130,3 +130,11 @@ def test_play_takes_a_vector_and_how_to_run_it() -> None:
 def test_the_version_is_one_of_three_numbers() -> None:
     """Wheels, savepoints and reports carry it."""
     assert re.fullmatch(r"\d+\.\d+\.\d+", panekeeper.__version__)
+
+
+def test_a_name_that_is_not_there_says_which_was_meant() -> None:
+    """As an error about a column does."""
+    with pytest.raises(AttributeError, match="has no attribute 'Tumblng'; did you mean 'Tumbling'"):
+        panekeeper.Tumblng  # noqa: B018 -- the attribute is the test
+    with pytest.raises(AttributeError, match=r"has no attribute 'nonsense'$"):
+        panekeeper.nonsense  # noqa: B018 -- as above

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in the protocol `WindowContents`
 """What a window keeps between batches: its rows, or only a partial result for each partition.
 
 Both receive rounds from the window and give the events to the output. Which one serves is decided once, from the job
@@ -194,7 +195,6 @@ class RowContents:
         return not isinstance(self._window, Batched) and self._output.needs_empty(kind)
 
     def needs_events(self, kind: EventType) -> bool:
-        """Return whether the output needs them."""
         return self._output.needs_events(kind)
 
     def add_round(self, round_: Round) -> None:
@@ -241,7 +241,6 @@ class RowContents:
             self._buffer.retain(self._is_at_or_after(updates.final(partitions, sizes), offsets))
 
     def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
-        """Emit the events, if the output needs them."""
         if self._output.needs_events(kind):
             low = np.zeros(len(codes), dtype=np.int64)
             high = self._partitions.inside[codes]
@@ -249,11 +248,9 @@ class RowContents:
             self._output.emit([events], self._offsets())
 
     def on_partition_created(self, events: list[EventTable]) -> None:
-        """Emit the events; there is no content yet."""
         self._output.emit(events, self._offsets())
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        """Remove the rows."""
         self._buffer.retain(~np.isin(self._buffer.codes, codes))
 
     def cap_arrival_times(self, now: int) -> None:
@@ -269,7 +266,6 @@ class RowContents:
         return int(running_policy(self._window.evict).evicted_at(self._buffer.at).min())
 
     def save(self) -> None:
-        """Store the rows."""
         self._buffer.save(rewrite=self.rewrite_all)
 
     def _tumble(self, codes: np.ndarray, at: np.ndarray, reason: Reason) -> None:
@@ -307,27 +303,22 @@ class AggregateContents:
 
     @property
     def fires_when_empty(self) -> bool:
-        """Whether an empty tumble has a result row."""
         return self._output.fires_when_empty
 
     def needs_events(self, kind: EventType) -> bool:
-        """Return False: only tumbles are needed, and those are made here."""
         return False
 
     def add_round(self, round_: Round) -> None:
-        """Fold the rows between the tumbles of the round."""
         rows, table = round_.round_rows, round_.table
         tumbles = self._policy.tumbles(rows, lambda name: table.column(name).to_numpy()[round_.order], self._partitions)
         self._emit(tumbles, self._aggregates.fold(rows, tumbles, table, round_.order, round_.seq))
         self._partitions.inside[:] = rows.sizes - tumbles.final_begin(len(rows.old_counts))
 
     def on_mark(self, codes: np.ndarray, at: np.ndarray) -> None:
-        """Tumble in every partition, if the window tumbles at marks."""
         if tumbles_at_marks(self._window):
             self._tumble(codes, at, Reason.PUNCTUATION)
 
     def on_flush(self, codes: np.ndarray, at: np.ndarray) -> None:
-        """Tumble in every partition that has rows."""
         some = self._partitions.size[codes] > 0
         self._tumble(codes[some], at[some], Reason.FLUSH)
 
@@ -338,14 +329,12 @@ class AggregateContents:
         """Do nothing: a window without rows has no result."""
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        """Remove the partial results."""
         self._aggregates.remove_partitions(codes)
 
     def cap_arrival_times(self, now: int) -> None:
         """Do nothing: partial results have no arrival times."""
 
     def next_eviction(self) -> int:
-        """Return `NEVER`: rows leave by tumbles."""
         return NEVER
 
     def _tumble(self, codes: np.ndarray, at: np.ndarray, reason: Reason) -> None:

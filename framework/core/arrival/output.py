@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in the protocol `WindowOutput`
 """How events become result rows: of aggregates, or emitted by the operator; each with its partition and instant."""
 
 from __future__ import annotations
@@ -123,15 +124,12 @@ class AggregateWindowOutput:
             self._kind = _EVENT_OF_OUTPUT[spec.window.stream]
 
     def needs_empty(self, kind: EventType) -> bool:
-        """Return whether they have result rows."""
         return self.fires_when_empty and kind is self._kind
 
     def needs_events(self, kind: EventType) -> bool:
-        """Return True for the type that fires."""
         return kind is self._kind
 
     def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
-        """Emit one row for every firing."""
         firings = FiringTable.of(tables, self._kind, empty=self.fires_when_empty)
         if len(firings.code):
             self.add_results(firings, self._finish_aggregates(firings, offsets[firings.code]))

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in the protocols
 """How a firing becomes result rows: of aggregates, for all firing panes at once, or of an operator, event by event.
 
 The result rows of a batch (`PaneResults`) are the same for both.
@@ -126,7 +127,6 @@ class AggregatePaneOutput:
         """Do nothing: the rows are in their cells."""
 
     def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
-        """Add late rows to the quarantine."""
         self._results.quarantine.add_late(table, detail)
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:

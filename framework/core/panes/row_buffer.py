@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in window.py
 """Rows, each kept once: what panes hold for an operator, or for an aggregate that cannot be merged.
 
 How they are stored is up to `slot_runs`.
@@ -57,7 +58,6 @@ class PaneRowBuffer:
         self._index_of(panes)
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """Return whether the partition has a row in the pane, pair by pair."""
         index = self._index_of(panes)
         if index is None:
             return np.zeros(len(codes), dtype=bool)
@@ -65,7 +65,6 @@ class PaneRowBuffer:
         return low < high
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (codes, panes) of every partition present in each of the panes."""
         index = self._index_of(panes)
         return index.pairs(panes) if index else (np.empty(0, np.int64), np.empty(0, np.int64))
 
@@ -83,7 +82,6 @@ class PaneRowBuffer:
         return self._rows.drop_columns([ARRIVAL_NUMBER, SLICE_COLUMN]).take(pa.array(at)).combine_chunks(), offsets
 
     def retain(self, open_panes: np.ndarray) -> None:
-        """Remove every slot that holds no part of an open pane."""
         slots = self._geometry.slots_of_panes(open_panes)
         self._storage.retain(slots)
         self._new = self._new.filter(pa.array(np.isin(self._slots_of(self._new), slots)))

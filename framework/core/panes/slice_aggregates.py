@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in window.py and output.py
 """Partial aggregates, one cell for each partition and slice: what panes hold if nothing needs the rows.
 
 However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. How cells are
@@ -86,16 +87,13 @@ class SliceAggregates:
         return np.array([self._geometry.first_from(one.begins_us)])
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """Return whether the partition has a cell in the pane, pair by pair."""
         low, high = self._cells_of(panes).ranges(codes, panes)
         return low < high
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (codes, panes) of every partition present in each of the panes."""
         return self._cells_of(panes).pairs(panes)
 
     def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
-        """Return the finished aggregates, one array each, one row for each pair."""
         index = self._cells_of(panes)
         low, high = index.ranges(codes, panes)
         order = pa.array(index.order)

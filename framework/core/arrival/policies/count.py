@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """`Count`: a number of rows (docs/semantics.md sections 2.1 and 3.3)."""
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ class CountPolicy(RunningPolicy):
         )
 
     def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
-        """Keep the newest n rows."""
         return CountEviction(self._size, round_rows, partitions.full)
 
     def firings(
@@ -75,12 +75,10 @@ class CountEviction:
         self.begin_after = np.maximum(round_rows.position + 1 - size, 0)
 
     def begin_at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        """Return where the last n of the inserted rows begin."""
         begin: np.ndarray = np.maximum(ends - self._size, 0)
         return begin
 
     def sparse_rows(self, codes: np.ndarray, ends: np.ndarray) -> dict[int, np.ndarray]:
-        """Return nothing: the content is always a range."""
         return {}
 
     def events(self) -> list[EventTable]:
@@ -97,6 +95,5 @@ class CountEviction:
         ]
 
     def final_begin(self) -> np.ndarray:
-        """Return where the last n rows begin."""
         begin: np.ndarray = np.maximum(self._round_rows.sizes - self._size, 0)
         return begin

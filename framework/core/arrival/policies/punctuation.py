@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """`Punctuation`: a mark in the stream (docs/semantics.md section 2.3)."""
 
 from __future__ import annotations
@@ -21,6 +22,5 @@ class PunctuationPolicy(RunningPolicy):
         """Punctuation has no parameters."""
 
     def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
-        """Return none: no row makes the window tumble."""
         none = np.empty(0, dtype=np.int64)
         return make_tumbles(none, none, none, none, cause=Cause.ROW, phase=Phase.TRIGGER, reason=Reason.PUNCTUATION)

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """`Time`: wall-clock time, or declared arrival time (docs/semantics.md sections 2.4 and 3.5)."""
 
 from __future__ import annotations
@@ -46,7 +47,6 @@ class TimePolicy(RunningPolicy):
         )
 
     def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
-        """Keep the rows that are not older than T."""
         return TimeEviction(self._size_us, round_rows, rows)
 
     def firings(
@@ -69,7 +69,6 @@ class TimePolicy(RunningPolicy):
         )
 
     def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
-        """Return when rows that arrived then are older than T."""
         return arrival_times + self._size_us + _MILLISECOND_US
 
 
@@ -87,7 +86,6 @@ class TimeEviction:
         return self._evicted_count(codes, instants)
 
     def sparse_rows(self, codes: np.ndarray, ends: np.ndarray) -> dict[int, np.ndarray]:
-        """Return nothing: the content is always a range."""
         return {}
 
     def events(self) -> list[EventTable]:
