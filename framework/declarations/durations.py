@@ -146,7 +146,7 @@ def to_us(value: Duration, what: str) -> int:
 
 def as_plain_number(value: Any) -> Any:
     """Return a number of numpy's as one of Python's, which is stored and compared the same; all else as it is."""
-    if isinstance(value, int | float) or not isinstance(value, Real):
+    if isinstance(value, int | float) or not isinstance(value, Real) or type(value).__name__ == "timedelta64":
         return value
     return int(value) if isinstance(value, Integral) else float(value)
 

@@ -80,8 +80,7 @@ class TimeInterval:
             raise DeclarationError(
                 f"interval_offset is {self.interval_offset!r}; it must be in [0, {us_text(self.duration_us)}){advice}"
             )
-        if self.late not in ("pane", "tuple"):
-            raise DeclarationError(f"late is {self.late!r}; it must be 'pane' or 'tuple'")
+        _require_one_of(("pane", "tuple"), self.late, "late")
 
     @property
     def duration_us(self) -> int:
@@ -153,6 +152,9 @@ class Tumbling:
 
     def __post_init__(self) -> None:
         require_role(self.evict, Role.TUMBLE, "evict")
+        passes: object = self.passes_marks  # a caller without a type checker may give anything
+        if not isinstance(passes, bool):
+            raise DeclarationError(f"passes_marks is {passes!r}; it must be True or False")
         _check_common_options(self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
@@ -227,8 +229,7 @@ class Batched:
     catch_up: CatchUp = "once"
 
     def __post_init__(self) -> None:
-        if self.stream not in ("content", "entered", "left"):
-            raise DeclarationError(f"stream is {self.stream!r}; it must be 'content', 'entered' or 'left'")
+        _require_one_of(("content", "entered", "left"), self.stream, "stream")
         if self.within is None and self.retain is None:
             raise DeclarationError("a batched window needs within (a duration), retain (a number of rows) or both")
         if self.retain is not None:
@@ -281,8 +282,13 @@ def columns_of_policies(window: Window) -> tuple[tuple[Policy, str], ...]:
 def _check_common_options(partition_eviction: Any, catch_up: Any) -> None:
     if partition_eviction is not None:
         require_role(partition_eviction, Role.EVICT_PARTITIONS, "partition_eviction")
-    if catch_up not in ("once", "each", "skip"):
-        raise DeclarationError(f"catch_up is {catch_up!r}; it must be 'once', 'each' or 'skip'")
+    _require_one_of(("once", "each", "skip"), catch_up, "catch_up")
+
+
+def _require_one_of(choices: tuple[str, ...], value: object, what: str) -> None:
+    if not isinstance(value, str) or value not in choices:
+        *others, last = map(repr, choices)
+        raise DeclarationError(f"{what} is {value!r}; it must be {', '.join(others)} or {last}")
 
 
 def _declare_common_options(partition_eviction: Policy | None) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def advised(error: BaseException) -> list[str]:
 
 def declare(df: DataFrame, **options: Any) -> Any:
     """A time interval by user, with these options."""
-    return windowed(df, name="x", **{"partition_by": "user", "event_time": "ts"} | options).window(TimeInterval(60))
+    return windowed(df, **{"name": "x", "partition_by": "user", "event_time": "ts"} | options).window(TimeInterval(60))
 
 
 def by_delta(df: DataFrame, column: str) -> Any:

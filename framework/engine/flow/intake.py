@@ -87,8 +87,9 @@ class Intake:
         name: object = self.name  # a caller without a type checker may give anything
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise DeclarationError(f"name is {self.name!r}; use letters, digits, '.', '_' and '-': it names the job")
-        if self.on_error not in (None, "quarantine", "fail"):
-            raise DeclarationError(f"on_error is {self.on_error!r}; it must be 'quarantine', 'fail' or None")
+        on_error: object = self.on_error
+        if on_error is not None and (not isinstance(on_error, str) or on_error not in ("quarantine", "fail")):
+            raise DeclarationError(f"on_error is {on_error!r}; it must be 'quarantine', 'fail' or None")
         groups: object = self.key_groups
         if groups is not None and (type(groups) is not int or not 1 <= groups <= MAX_KEY_GROUPS):
             raise DeclarationError(f"key_groups is {groups!r}; it must be a whole number in 1..{MAX_KEY_GROUPS}")
