@@ -9,9 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark import cloudpickle
 
-from panekeeper.framework.builder.windowed import output_schema
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
@@ -79,6 +77,8 @@ def batch_results(
         emitted = pa.schema([(name, bind(aggregate, columns).output) for name, aggregate in aggregates.items()])
     else:
         require_possible_event(operator, [window], has_handlers=isinstance(operator, StateHandler) or bool(handlers))
+        from panekeeper.framework.builder.windowed import output_schema  # imports pyspark, as only this needs
+
         emitted = output_schema(output)
     spec = JobSpec(
         window=window,
@@ -97,6 +97,8 @@ def batch_results(
     else:
         require_implementations(window)
         time = ARRIVAL_TIME
+    from pyspark import cloudpickle  # as the workers get it; not loaded before, so that the other parts need no pyspark
+
     store, results, latest = MemoryStore(), list[dict[str, Any]](), None
     for number, batch in enumerate(batches):
         spec, store = cloudpickle.loads(cloudpickle.dumps(spec)), store.copy()  # type: ignore[no-untyped-call]
