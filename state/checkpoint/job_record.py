@@ -38,7 +38,6 @@ OWNER = "panekeeper/owner"
 TRANSACTION = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
 """Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
-_JOB_ID = re.compile(r"[0-9a-f]{12}")
 _PACKAGES = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
 
 
