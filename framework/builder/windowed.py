@@ -28,7 +28,7 @@ from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
-from panekeeper.framework.core.job_spec import JobSpec, PortSpec
+from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec, PortSpec
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
@@ -227,6 +227,7 @@ class StreamWithWindow:
             on_error=port.on_error,
             output=pa.schema(fields),
             aggregates=found,
+            pane_time=intake.pane_time,
         )
         return _computation([self._input], spec)
 
@@ -402,6 +403,12 @@ def _with_operator(
         require_possible_event(operator, [one.window], has_handlers=bool(all_handlers))
     for listener in listeners:
         require_possible_event(listener, [one.window for one in inputs], has_handlers=bool(all_handlers))
+    times = {one.intake.pane_time: one.intake for one in inputs if isinstance(one.window, TimeInterval)}
+    if len(times) > 1:
+        named = ", ".join(f"{intake.event_time!r} of {intake.name!r}" for intake in times.values())
+        raise DeclarationError(
+            f"the event times of the inputs are of two types, timestamp and timestamp_ntz ({named}); cast one of them"
+        )
     first, *other_ports = [_port_spec(one, set(one.intake.user_columns)) for one in inputs]
     spec = JobSpec(
         window=first.window,
@@ -412,6 +419,7 @@ def _with_operator(
         output=output_schema(output),
         handlers=all_handlers,
         other_ports=tuple(other_ports),
+        pane_time=next(iter(times), TIMESTAMP),
     )
     return _computation(inputs, spec)
 

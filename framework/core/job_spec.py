@@ -70,6 +70,7 @@ class JobSpec:
         output: the user's result columns (of the aggregates or of the operator).
         handlers: state handlers in the order of their registration; the operator first, if it is one.
         history: what earlier declarations of the job have left in its state and tables.
+        pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
     """
 
     window: Window
@@ -83,6 +84,7 @@ class JobSpec:
     port: int = 0
     on_error: OnError = None
     history: History = field(default_factory=History)
+    pane_time: pa.DataType = TIMESTAMP
 
     @property
     def fails_on_error(self) -> bool:
@@ -146,7 +148,7 @@ class JobSpec:
         """
         any_paned = any(one.has_panes for one in self.ports)
         any_timed = not all(one.has_panes for one in self.ports)
-        pane = [pa.field("pane_start", TIMESTAMP), pa.field("pane_end", TIMESTAMP)]
+        pane = [pa.field("pane_start", self.pane_time), pa.field("pane_end", self.pane_time)]
         number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]
         return pa.schema(
             [

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
-from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
@@ -91,7 +91,8 @@ class PaneResults:
         """Add result rows; one entry of each argument a row. Rows of `NO_PANE` have null bounds."""
         nowhere = panes == NO_PANE
         starts = self._geometry.starts(np.where(nowhere, 0, panes))
-        bounds = [pa.array(edge, mask=nowhere).cast(TIMESTAMP) for edge in (starts, starts + self._geometry.duration)]
+        edges = (starts, starts + self._geometry.duration)
+        bounds = [pa.array(edge, mask=nowhere).cast(self._spec.pane_time) for edge in edges]
         arrays = [
             *self._keys.take(codes).columns,
             *bounds,

@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from panekeeper.framework.core.job_spec import OnError
+from panekeeper.framework.core.job_spec import TIMESTAMP, OnError
 from panekeeper.framework.core.stored_names import is_stored_name
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -157,6 +157,15 @@ class Intake:
         """Names of the user's columns, marks left out."""
         marks = packing.MARKS if self.has_mark_column else ()
         return [name for name in self.df.columns if name not in marks]
+
+    @property
+    def pane_time(self) -> pa.DataType:
+        """The type of the bounds of panes: a time without a zone has days of its own calendar, as in Spark's window().
+
+        Such times count as if they were in UTC: that needs no conversion, and has no hour twice.
+        """
+        is_local = self.event_time is not None and isinstance(self._type(self.event_time), TimestampNTZType)
+        return pa.timestamp("us") if is_local else TIMESTAMP
 
     @property
     def key_types(self) -> list[DataType]:
@@ -330,7 +339,7 @@ def _require_text(what: str, condition: object) -> None:
 
 def _require_timestamp(what: str, name: str, kind: DataType) -> None:
     """Raise `DeclarationError` unless a column is of times; the message has the cast."""
-    if isinstance(kind, TimestampType):
+    if isinstance(kind, TimestampType) or (what == "event_time" and isinstance(kind, TimestampNTZType)):
         return
     millis = f'F.timestamp_millis("{name}")' if isinstance(kind, IntegralType) else f'(F.col("{name}") / 1000)'
     if isinstance(kind, NumericType):
@@ -342,7 +351,8 @@ def _require_timestamp(what: str, name: str, kind: DataType) -> None:
     elif kind.typeName() == "string":
         advice = f'; cast it first: df.withColumn("{name}", F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss"))'
     elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
-        advice = f'; cast it first: df.withColumn("{name}", F.col("{name}").cast("timestamp"))'
+        to = "timestamp_ntz" if what == "event_time" else "timestamp"
+        advice = f'; cast it first: df.withColumn("{name}", F.col("{name}").cast("{to}"))'
     else:
         advice = ""
     raise DeclarationError(f"{what}: column {name!r} is a {kind.simpleString()}, not a timestamp{advice}")

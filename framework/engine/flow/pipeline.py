@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.engine.flow.control_stream import control_rows
@@ -68,6 +68,8 @@ class InputPort:
     def declaration(self) -> dict[str, Any]:
         """Return what a checkpoint records of this port, and a later start compares."""
         clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
+        if self.intake.pane_time != TIMESTAMP:
+            clock["event_time_type"] = "timestamp_ntz"
         before = self.intake.stateful_operators()
         return {
             **clock,

@@ -117,6 +117,8 @@ class RowChecks:
         if self.event_time is None:
             return F.lit(None).cast("long")
         time = column(self.event_time)
+        if isinstance(self.types[self.event_time], TimestampNTZType):  # counts as if it were in UTC, as in panes
+            time = F.concat(time.cast("string"), F.lit("Z")).cast("timestamp")
         return F.when(~_is_out_of_range(time), F.unix_micros(time))
 
     def _time_rules(self) -> list[tuple[Column, str]]:

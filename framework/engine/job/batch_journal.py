@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from panekeeper.framework.core.job_spec import PORT, JobSpec
+from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
 from panekeeper.framework.engine.job.query import spark_commit
@@ -396,7 +396,8 @@ def _newest_by(spec: JobSpec) -> dict[str, Any]:
     return {
         "keys": [*spec.keys.names, *port, *pane],
         "newer_by": "refinement" if spec.has_panes else "firing",
-        "since": "pane_start" if spec.has_panes else None,
+        # Delta compares a time without a zone with an instant by way of the session's zone.
+        "since": "pane_start" if spec.has_panes and spec.pane_time == TIMESTAMP else None,
     }
 
 

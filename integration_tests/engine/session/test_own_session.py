@@ -1,0 +1,64 @@
+"""A session of the user's own, with Delta configured the ordinary way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from panekeeper.framework.engine.session.java_libraries import DELTA, cached_jars
+from panekeeper.framework.engine.session.session import SHORT_LIVED
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = """
+from datetime import datetime
+from pyspark.sql import SparkSession, functions as F
+from panekeeper import TimeInterval, agg, windowed
+
+builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "America/New_York")
+builder = builder.config("spark.jars", JARS).config("spark.ui.enabled", "false")
+builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
+builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+spark = builder.getOrCreate()
+SCHEMA = "sensor string, at timestamp_ntz"
+for times in (["2024-03-10 00:30:00", "2024-03-10 23:30:00"], ["2024-03-10 02:30:00", "2024-03-13 01:00:00"]):
+    spark.createDataFrame([("a", datetime.fromisoformat(at)) for at in times], SCHEMA).coalesce(1).write.json(
+        FOLDER + "/in", mode="append"
+    )
+stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(FOLDER + "/in")
+days = windowed(stream, name="own", partition_by="sensor", event_time="at", watermark="1 hour").window(
+    TimeInterval("1 day", discard_age="1 day")
+)
+written = days.aggregate(n=agg.count()).to_delta(FOLDER + "/log", view=FOLDER + "/view")
+for _ in range(2):
+    written.start(checkpoint=FOLDER + "/cp", trigger="available_now").await_end()
+days = spark.read.schema(SCHEMA).json(FOLDER + "/in").groupBy(F.window("at", "1 day")).agg(F.count("*").alias("n"))
+expected = {(row.window.start, row.window.end, row.n) for row in days.collect()}
+view = spark.read.format("delta").load(FOLDER + "/view").collect()
+found = {(row.pane_start, row.pane_end, row.n) for row in view}
+print("DAYS", len(view), found == {one for one in expected if one[2] > 1}, found, expected)
+spark.stop()
+"""
+
+
+def test_a_session_of_ones_own_needs_no_setting_for_python_and_says_nothing(tmp_path: Path) -> None:
+    """The workers run the Python of the program, and not the python3 of the shell; no key group is said to be new.
+
+    Times without a zone have the days of their own calendar, as in Spark's window(): in New York, where this day has no
+    02:30, too.
+    """
+    (tmp_path / "bin").mkdir()
+    python3 = tmp_path / "bin" / "python3"
+    python3.write_text("#!/bin/sh\nexit 1\n")
+    python3.chmod(0o755)
+    program = tmp_path / "own.py"
+    jars = ",".join(map(str, cached_jars(DELTA)))
+    program.write_text(f"FOLDER, JARS = {str(tmp_path)!r}, {jars!r}\n{PROGRAM}")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment |= {"PATH": f"{python3.parent}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": SHORT_LIVED}
+    command = [sys.executable, str(program)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert "DAYS 1 True" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
+    assert "contain a value" not in ran.stderr
