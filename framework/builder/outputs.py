@@ -122,7 +122,7 @@ class Computation:
         remove_ends_elsewhere(files)
         write_control_file(files, "resume")
         require_its_checkpoint(files)
-        packed = pipeline.packed(files, record.group_ids)
+        packed = pipeline.packed(files, record.group_ids, quarantines=False)
         return unpack(packed, "results", pipeline.spec.results_schema)
 
 

@@ -170,6 +170,12 @@ class JobSpec:
         return pa.schema([pa.field(PORT, pa.int32()), *REJECTED_SCHEMA]) if self.other_ports else REJECTED_SCHEMA
 
 
+REST = "_rest"
+"""Column of segments: a struct with what a row has beside the columns that the job reads. Only rows that may get into
+the quarantine on their way have it."""
+REST_AS_JSON = "_json"
+"""Field of `REST`: the columns of types that Arrow does not carry as they are, as a JSON object of Spark's."""
+
 REJECTED_SCHEMA = pa.schema(
     [
         pa.field("reason", pa.string()),

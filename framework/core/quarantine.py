@@ -6,17 +6,24 @@ with its stack; with `on_error="fail"` the first failure fails the batch in plac
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, TIMESTAMP, JobSpec
+from panekeeper.framework.core.job_spec import (
+    ARRIVAL_TIME,
+    EVENT_TIME,
+    REJECTED_SCHEMA,
+    REST,
+    REST_AS_JSON,
+    TIMESTAMP,
+    JobSpec,
+)
 from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.row_json import joined, objects
 from panekeeper.framework.declarations.errors import InputError, as_utf8
 
 LATE = "LATE"
@@ -87,9 +94,11 @@ class Quarantine:
         Raises:
             InputError: the job fails on errors.
         """
-        key = _plain_rows(self._keys.take(np.array([place.code])))[0] if len(self._keys.schema) else {}
-        times = {name: str(pa.scalar(us, TIMESTAMP).cast(pa.string())) for name, us in place.times_us.items()}
-        text = json.dumps(key | times, default=str)
+        keys = self._keys.take(np.array([place.code]))
+        columns = {name: keys.column(name) for name in keys.column_names}
+        for name, us in place.times_us.items():
+            columns[name] = pa.chunked_array([pa.array([us]).cast(TIMESTAMP)])
+        text = next(iter(objects(columns)), "{}")
         self._fail_if_declared(f"{where}, {text}", error)
         self._add([reason], [self._counted(where, error, reason)], [None], [text])
 
@@ -126,9 +135,17 @@ class Quarantine:
 
 
 def row_texts(table: pa.Table) -> list[str]:
-    """Return each row as JSON, without the columns that Panekeeper adds."""
-    plain = table.drop_columns([name for name in (EVENT_TIME, ARRIVAL_TIME) if name in table.column_names])
-    return [json.dumps(row, default=str) for row in _plain_rows(plain)]
+    """Return each row as JSON, with all that the stream has of it, and without the columns that Panekeeper adds."""
+    columns = {name: table.column(name) for name in table.column_names if name not in (EVENT_TIME, ARRIVAL_TIME, REST)}
+    if REST not in table.column_names:
+        return objects(columns)
+    rest = pa.chunked_array(table.column(REST)).combine_chunks()
+    further = {field.name: pa.chunked_array([rest.field(field.name)]) for field in rest.type}
+    texts = further.pop(REST_AS_JSON, None)
+    rows = objects(columns | further)
+    if texts is None:
+        return rows
+    return [joined(row, text or "{}") for row, text in zip(rows, texts.to_pylist(), strict=True)]
 
 
 def _event_times(table: pa.Table) -> list[int | None]:
@@ -136,26 +153,6 @@ def _event_times(table: pa.Table) -> list[int | None]:
         return [None] * table.num_rows
     times: list[int | None] = table.column(EVENT_TIME).to_pylist()
     return times
-
-
-def _plain_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as Python values; what Python has no value for, as text: bad UTF-8, times beyond the year 9999."""
-    try:
-        rows: list[dict[str, Any]] = table.to_pylist()
-    except (ValueError, OverflowError):
-        columns = {name: [_plain(value) for value in table.column(name)] for name in table.column_names}
-        rows = [{name: columns[name][place] for name in columns} for place in range(table.num_rows)]
-    return rows
-
-
-def _plain(value: pa.Scalar) -> Any:
-    try:
-        return value.as_py()
-    except UnicodeDecodeError:
-        buffer = value.as_buffer() if hasattr(value, "as_buffer") else None
-        return "?" if buffer is None else buffer.to_pybytes().decode(errors="replace")
-    except (ValueError, OverflowError):
-        return str(value.cast(pa.string())) if pa.types.is_temporal(value.type) else "?"
 
 
 def _detail(where: str, error: Exception, reason: str) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
-from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
@@ -192,7 +192,7 @@ class OperatorPaneOutput:
             return
         joined = zip(codes.tolist(), oldest.tolist(), newest.tolist(), strict=True)
         groups = [*_in_order(joined)] if self._has_state else [*_by_pane(joined)]
-        plain = table.drop_columns([EVENT_TIME])
+        plain = table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])
         names = self._keys.values([code for code, _, _ in groups])
         for (code, pane, rows), key in zip(groups, names, strict=True):
             one_by_one = partial(self._insertions, key, pane, plain, [[row] for row in rows])
@@ -210,7 +210,7 @@ class OperatorPaneOutput:
         self._results.quarantine.add_late(table, detail)
         if EventType.DROP not in self._events:
             return
-        plain = table.drop_columns([EVENT_TIME])
+        plain = table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])
         for row, (code, key) in enumerate(zip(codes.tolist(), self._keys.values(codes.tolist()), strict=True)):
             event = Event(EventType.DROP, key, lazy_take(plain, [row]), port=self._port)
             self._calls.call(event, Origin(code, NO_PANE))

@@ -16,18 +16,21 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     BooleanType,
     DataType,
+    DateType,
     DecimalType,
     IntegralType,
     MapType,
     NumericType,
+    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from panekeeper.framework.core.job_spec import TIMESTAMP, OnError
+from panekeeper.framework.core.job_spec import REST_AS_JSON, TIMESTAMP, OnError
 from panekeeper.framework.core.stored_names import is_stored_name
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -237,7 +240,18 @@ class Intake:
         except Exception as error:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 
-    def rows(self, carried: Sequence[str], *, arrived: bool, watermark: bool) -> DataFrame:
+    def rest(self, carried: Sequence[str]) -> Column | None:
+        """Return what the quarantine needs of a row beside the carried columns; None: nothing.
+
+        What Arrow does not carry as it is, such as an interval or a variant, is there as Spark's JSON.
+        """
+        plain = [name for name in self.user_columns if _is_plain(self._type(name))]
+        others = [column(name) for name in self.user_columns if name not in plain]
+        parts = [column(name) for name in plain if name not in carried]
+        parts += [F.to_json(F.struct(*others), AS_JSON).alias(REST_AS_JSON)] if others else []
+        return F.struct(*parts) if parts else None
+
+    def rows(self, carried: Sequence[str], *, rest: Column | None = None, arrived: bool, watermark: bool) -> DataFrame:
         """Return what `packing.Packer` takes: key group, event time, rejections and the carried columns.
 
         Every column costs: rows are written to Arrow one value after the other. So arrival times come only if
@@ -269,6 +283,7 @@ class Intake:
             *([arrival_us(arrival).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected(checks)).alias(packing.REJECT_COLUMN),
             *[column(name) for name in carried],
+            *([] if rest is None else [rest.alias(packing.REST_COLUMN)]),
             *extra,
         )
         if self.event_time is None or self.has_mark_column or not watermark:
@@ -335,6 +350,19 @@ class Intake:
 def _require_text(what: str, condition: object) -> None:
     if not isinstance(condition, str):
         raise DeclarationError(f'{what} is {condition!r}; write the condition as SQL, such as "value < 0"')
+
+
+def _is_plain(kind: DataType) -> bool:
+    """Return whether Python writes values of a type as JSON as Spark does."""
+    if isinstance(kind, ArrayType):
+        return _is_plain(kind.elementType)
+    if isinstance(kind, MapType):
+        return isinstance(kind.keyType, StringType) and _is_plain(kind.valueType)
+    if isinstance(kind, StructType):
+        return all(_is_plain(field.dataType) for field in kind.fields)
+    return isinstance(
+        kind, NumericType | StringType | BooleanType | BinaryType | DateType | TimestampType | TimestampNTZType
+    )
 
 
 def _require_timestamp(what: str, name: str, kind: DataType) -> None:

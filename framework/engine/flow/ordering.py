@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from panekeeper.framework.core.job_spec import REST
 from panekeeper.framework.core.steps import (
     EventTimeProgress,
     EvictPartitions,
@@ -99,10 +100,13 @@ def _row_steps(packed: Sequence[Any], ordering: PortOrdering, port: int) -> Iter
     tables, passed = stream_clock.join(packed, given, sorted_later=bool(ordering.order_by))
     rows: list[PortStep] = []
     if tables:
-        table = pa.concat_tables(tables).combine_chunks()
+        # Only rows that may get into the quarantine bring what the job does not read.
+        promote = "default" if len({one.num_columns for one in tables}) > 1 else "none"
+        table = pa.concat_tables(tables, promote_options=promote).combine_chunks()
+        rest = [REST] if REST in table.column_names else []
         if ordering.order_by:
             table = table.sort_by([(name, "ascending") for name in ordering.order_by])  # stable: ties keep input order
-        rows.append(Rows(table.select([*ordering.columns]), port, ordering.has_stream_clock))
+        rows.append(Rows(table.select([*ordering.columns, *rest]), port, ordering.has_stream_clock))
     yield from stream_clock.clock_steps(passed, rows, port)
 
 

@@ -22,13 +22,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA
+from panekeeper.framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA, REST
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.errors import InputError
@@ -39,7 +39,7 @@ from panekeeper.state.codec import with_columns
 from panekeeper.state.records import NO_WATERMARK
 
 PREFIX = "_pk_"
-RESERVED = ("_t", "_at", "_seq", "_row", "_slice", "_piece")
+RESERVED = ("_t", "_at", "_seq", "_row", "_slice", "_piece", REST)
 """Names that columns of the user's cannot have, because segments and stored rows carry columns so named."""
 
 KEY_GROUP_COLUMN = "_pk_group"
@@ -48,6 +48,8 @@ EVENT_TIME_COLUMN = "_pk_time"
 """Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
 ARRIVAL_TIME_COLUMN = "_pk_arrived"
 """Arrival time of the row, us; only there if the windows need it."""
+REST_COLUMN = "_pk_rest"
+"""The columns that the job does not read, as a struct; only there if a row may get into the quarantine later."""
 REJECT_COLUMN = "_pk_reject"
 """Why the row is rejected, as a JSON object with the fields of `REJECTED`, its time in us; null for a good row."""
 MARK = "_mark"
@@ -129,7 +131,8 @@ class Packer:
         sorted_later: whether a group's rows are put in the order of their arrival times.
         watermark_delay_us: delay of the port's watermark, if each group needs the progress of event time; else None.
         folding: folds rows whose windows need no more than partial results; None if rows are to stay rows.
-        batch_watermark: reads the watermark at which rows are folded.
+        batch_watermark: reads the watermark of the batch: rows are folded at it, and those after it cannot be late.
+        rest: which rows bring the columns that the job does not read: "late", those that may be late; "all"; or none.
     """
 
     group_ids: tuple[int, ...]
@@ -145,6 +148,7 @@ class Packer:
     watermark_delay_us: int | None = None
     folding: RowFolding | None = None
     batch_watermark: BatchWatermark | None = None
+    rest: Literal["late", "all"] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Pack one input partition; the position runs on over its batches."""
@@ -153,7 +157,7 @@ class Packer:
         freeze_gc()
         context = TaskContext.get()
         part = context.partitionId() if context else 0
-        watermark = self.batch_watermark.read(context) if self.folding and self.batch_watermark else None
+        watermark = self.batch_watermark.read(context) if self.batch_watermark else None
         at, latest = 0, None
         for table in _gather(batches):
             yield self.pack(table, part=part, at=at, watermark=watermark)
@@ -241,12 +245,17 @@ class Packer:
             packed.mark(self.group_ids, stream_clock.ARRIVED_KIND, last, times.latest, times.body)
         if self.folding is not None and packed.watermark is not None:
             folded = self.folding.fold(rows, packed.watermark)
-        if folded is None:
-            self._pack_segments(rows, groups, "rows", pos, packed)
-            return
-        self._pack_segments(folded.table, groups[folded.first], "partial", pos, packed, folded.numbers)
-        if len(folded.rest):
-            self._pack_segments(rows.take(pa.array(folded.rest)), groups[folded.rest], "rows", pos, packed)
+        if self.rest is not None:
+            rows = rows.append_column(REST, table.column(REST_COLUMN))
+        if folded is not None:
+            self._pack_segments(folded.table, groups[folded.first], "partial", pos, packed, folded.numbers)
+            if not len(folded.rest):
+                return
+            rows, groups = rows.take(pa.array(folded.rest)), groups[folded.rest]
+        may_be_late = None
+        if self.rest == "late" and packed.watermark is not None:
+            may_be_late = rows.column(EVENT_TIME).to_numpy() < packed.watermark
+        self._pack_segments(rows, groups, "rows", pos, packed, with_rest=may_be_late)
 
     def _pack_segments(
         self,
@@ -256,8 +265,13 @@ class Packer:
         pos: int,
         packed: _PackedRows,
         numbers: np.ndarray | None = None,
+        with_rest: np.ndarray | None = None,
     ) -> None:
-        """Cut a table by groups; `numbers` says how many rows each of its rows stands for, one if not given."""
+        """Cut a table by groups.
+
+        `numbers` says how many rows each of its rows stands for, one if not given; `with_rest` which rows need `REST`:
+        a segment without such a row goes without it.
+        """
         order = stable_order(groups)  # arrival order stays inside each group
         table = table.combine_chunks().take(pa.array(order))
         most = max(1, _SEGMENT_BYTES * table.num_rows // max(table.nbytes, 1))
@@ -267,7 +281,10 @@ class Packer:
                 rows = min(most, end - low)
                 place = pos if low == first else pos + int(order[low])
                 n = rows if numbers is None else int(numbers[order[low : low + rows]].sum())
-                packed.add(group, kind, place, n, to_segment(table.slice(low, rows)))
+                segment = table.slice(low, rows)
+                if with_rest is not None and not with_rest[order[low : low + rows]].any():
+                    segment = segment.drop_columns([REST])
+                packed.add(group, kind, place, n, to_segment(segment))
 
     def _select_carried(self, table: pa.Table) -> pa.Table:
         carried = with_columns(table, self.carried_columns)

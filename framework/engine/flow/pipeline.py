@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.declarations.operator import OperatorWithListeners
@@ -82,9 +83,11 @@ class InputPort:
             "column": {field.name: str(field.type) for field in self.spec.columns},
         }
 
-    def packed(self, ids: tuple[int, ...], checkpoint: str) -> DataFrame:
-        """Return the port's rows, packed for the key groups of these ids."""
+    def packed(self, ids: tuple[int, ...], checkpoint: str, *, quarantines: bool) -> DataFrame:
+        """Return the port's rows, packed for the key groups of these ids; `quarantines`: refused rows are kept."""
         intake = replace(self.intake, key_groups=len(ids))
+        rest = intake.rest(self.carried_columns) if quarantines else None
+        needs_rest = self._needs_rest() if rest is not None else None
         packer = Packer(
             group_ids=ids,
             carried_columns=intake.arrow_schema(self.carried_columns),
@@ -98,10 +101,23 @@ class InputPort:
             sorted_later=bool(intake.order_by),
             watermark_delay_us=None if self.is_only_port or not self.spec.has_panes else intake.watermark_us,
             folding=self.folding(),
-            batch_watermark=BatchWatermark.of(checkpoint),
+            batch_watermark=BatchWatermark.of(checkpoint) if self.uses_watermark_timer else None,
+            rest=needs_rest,
         )
-        rows = intake.rows(self.carried_columns, arrived=self.time == ARRIVAL_TIME, watermark=self.is_only_port)
+        rows = intake.rows(
+            self.carried_columns,
+            rest=rest if needs_rest else None,
+            arrived=self.time == ARRIVAL_TIME,
+            watermark=self.is_only_port,
+        )
         return rows.mapInArrow(packer, PACKED_SCHEMA)
+
+    def _needs_rest(self) -> Literal["late", "all"] | None:
+        """Return which rows may get into the quarantine behind the intake: those that a function refuses, late ones."""
+        accumulators = [bind(one, self.spec.columns) for one in (self.spec.aggregates or {}).values()]
+        if any(one.runs_user_code and not one.needs_content for one in accumulators):
+            return "all"  # it gets the rows one by one; one that needs all rows of a firing fails with all of them
+        return "late" if self.spec.has_panes else None
 
     def folding(self) -> RowFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
@@ -168,8 +184,11 @@ class Pipeline:
             **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
         }
 
-    def packed(self, files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
-        """Return the plan's packed output for one more run; `ids` are the key groups', `files` the checkpoint's."""
+    def packed(self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True) -> DataFrame:
+        """Return the plan's packed output for one more run.
+
+        `files` are the checkpoint's, `ids` those of the key groups; `quarantines`: there is a table for refused rows.
+        """
         ports = self.ports
         processor = KeyGroupProcessor(
             self.spec,
@@ -178,7 +197,7 @@ class Pipeline:
             timers=self.uses_watermark_timer,
             run=begin_run(files) if self.spec.handlers else RunRecord(),  # only handlers use it
         )
-        inputs = [*(port.packed(ids, files.place) for port in ports), control_rows(files, ids)]
+        inputs = [*(port.packed(ids, files.place, quarantines=quarantines) for port in ports), control_rows(files, ids)]
         return (
             reduce(lambda rows, more: rows.unionByName(more), inputs)
             .groupBy("g")

@@ -12,7 +12,6 @@ from panekeeper.framework.engine.session.session import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
-from datetime import datetime
 from pyspark.sql import SparkSession, functions as F
 from panekeeper import TimeInterval, agg, windowed
 
@@ -23,9 +22,8 @@ builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sq
 spark = builder.getOrCreate()
 SCHEMA = "sensor string, at timestamp_ntz"
 for times in (["2024-03-10 00:30:00", "2024-03-10 23:30:00"], ["2024-03-10 02:30:00", "2024-03-13 01:00:00"]):
-    spark.createDataFrame([("a", datetime.fromisoformat(at)) for at in times], SCHEMA).coalesce(1).write.json(
-        FOLDER + "/in", mode="append"
-    )
+    rows = ", ".join(f"('a', TIMESTAMP_NTZ '{at}')" for at in times)
+    spark.sql(f"SELECT * FROM VALUES {rows} AS t(sensor, at)").coalesce(1).write.json(FOLDER + "/in", mode="append")
 stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(FOLDER + "/in")
 days = windowed(stream, name="own", partition_by="sensor", event_time="at", watermark="1 hour").window(
     TimeInterval("1 day", discard_age="1 day")

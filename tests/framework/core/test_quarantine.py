@@ -152,7 +152,7 @@ def test_a_firing_with_a_row_that_add_refuses_is_null(window: Window) -> None:
 
 def test_with_on_error_fail_the_first_error_fails_the_batch() -> None:
     """The error says what was raised, in which column, of which partition and pane; and what to do."""
-    said = r"'mine', .*\"key\": \"a\", \"pane_start\": \"1970.*13 brings bad luck.* on_error=\"quarantine\""
+    said = r"'mine', .*\"key\":\"a\",\"pane_start\":\"1970.*13 brings bad luck.* on_error=\"quarantine\""
     with pytest.raises(InputError, match=said) as raised:
         run(job(PANES, "fail", mine=agg.user(Picky(), "v", output="int64")), MemoryStore(), rows(("a", 13)), END)
     worker = f"Traceback (most recent call last):\nframework.declarations.errors.InputError: {raised.value}\n"
@@ -191,7 +191,7 @@ def test_what_an_operator_raises_takes_the_place_of_what_it_emitted_for_that_eve
     assert by_key["b"]["detail"].startswith("ZeroDivisionError: b is bad in PickyOperator, which handled ")
     assert 'raise ZeroDivisionError("b is bad")' in by_key["b"]["detail"]
     assert "a row that PickyOperator emitted" in by_key["c"]["detail"]
-    with pytest.raises(InputError, match=r'PickyOperator.*"key": "b".*: ZeroDivisionError: b is bad;'):
+    with pytest.raises(InputError, match=r'PickyOperator.*"key":"b".*: ZeroDivisionError: b is bad;'):
         run(replace(spec, on_error="fail"), MemoryStore(), Tick(S), rows(*given), END)
 
 
@@ -228,7 +228,7 @@ def test_an_operator_with_state_fails_the_batch_unless_on_error_is_quarantine() 
     """Its state may have changed by half: the error names the firing. With quarantine its state stays as it is."""
     spec = handler_batches.spec(operator=PickyTotal())
     given = handler_batches.rows(("a", 13), ("a", 0), ("b", 1), ("b", 1))
-    with pytest.raises(InputError, match=r'PickyTotal, which handled eviction.*"key": "a".*13 brings bad luck;'):
+    with pytest.raises(InputError, match=r'PickyTotal, which handled eviction.*"key":"a".*13 brings bad luck;'):
         handler_batches.run(spec, MemoryStore(), 0, given)
     done = handler_batches.run(replace(spec, on_error="quarantine"), MemoryStore(), 0, given)
     assert values(done, "total") == {"b": [15]}

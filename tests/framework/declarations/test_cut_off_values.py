@@ -74,7 +74,7 @@ def test_a_state_that_is_no_whole_number_does_not_depend_on_the_batches(split: i
     for first in range(0, len(given), split):
         refused += bad(run(spec, store, rows(*given[first : first + split])))
     assert values(run(spec, store, END), "mine") == {"a": [1]}
-    assert [one["row"] for one in refused] == [f'{{"key": "a", "v": {n}}}' for n in (1, 1, 3)]
+    assert [one["row"] for one in refused] == [f'{{"key":"a","v":{n}}}' for n in (1, 1, 3)]
 
 
 class Emitting(Operator):
