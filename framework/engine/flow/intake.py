@@ -38,7 +38,7 @@ from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.flow.stream_columns import StreamColumns
-from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, column
+from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, as_utc, column
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ class Intake:
     def pane_time(self) -> pa.DataType:
         """The type of the bounds of panes: a time without a zone has days of its own calendar, as in Spark's window().
 
-        Such times count as if they were in UTC: that needs no conversion, and has no hour twice.
+        Such times count as if they were in UTC, which has no hour twice, and none that is missing.
         """
         is_local = self.event_time is not None and isinstance(self._type(self.event_time), TimestampNTZType)
         return pa.timestamp("us") if is_local else TIMESTAMP
@@ -272,7 +272,9 @@ class Intake:
             carried=carried,
         )
         checked = source.withColumn(_REASON, F.when(self._is_tuple(), checks.reason()))
-        time = column(self.event_time) if self.event_time else F.lit(None).cast("timestamp")
+        time = F.lit(None).cast("timestamp")
+        if self.event_time is not None:
+            time = column(self.event_time) if self.pane_time == TIMESTAMP else as_utc(self.event_time)
         good_time = F.when(F.col(_REASON).isNull() & self._is_tuple(), time)
         arrival = column(self.arrival_time) if self.arrival_time else None
         keys = [column(name) for name in self.partition_by]

@@ -34,7 +34,7 @@ from pyspark.sql.types import (
 )
 
 from panekeeper.framework.declarations.durations import us_text
-from panekeeper.framework.engine.session.columns import column
+from panekeeper.framework.engine.session.columns import as_utc, column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -116,15 +116,13 @@ class RowChecks:
         """Return the event time of a refused row, us; null if it is null or out of range."""
         if self.event_time is None:
             return F.lit(None).cast("long")
-        time = self._instant(self.event_time)
-        if self._is_local(self.event_time):  # counts as if it were in UTC, as in panes
-            time = F.concat(column(self.event_time).cast("string"), F.lit("Z")).cast("timestamp")
+        time = self._event_time(self.event_time)
         return F.when(~_is_out_of_range(time), F.unix_micros(time))
 
     def _time_rules(self) -> list[tuple[Column, str]]:
         rules: list[tuple[Column, str]] = []
         if self.event_time is not None:
-            time = self._instant(self.event_time)
+            time = self._event_time(self.event_time)
             rules += [(time.isNull(), NULL_EVENT_TIME), (_is_out_of_range(time), EVENT_TIME_OUT_OF_RANGE)]
         if self.arrival_time is not None:
             time = column(self.arrival_time)
@@ -132,7 +130,8 @@ class RowChecks:
             if self.max_ahead_us is not None:
                 rules.append((is_ahead(time, None, self.max_ahead_us), FUTURE_ARRIVAL_TIME))
         if self.event_time is not None and self.max_ahead_us is not None:
-            ahead = is_ahead(self._instant(self.event_time), self._arrival(), self.max_ahead_us)
+            time = column(self.event_time).cast("timestamp")  # one without a zone is in that of the session
+            ahead = is_ahead(time, self._arrival(), self.max_ahead_us)
             rules.append((ahead, FUTURE_EVENT_TIME))
         return rules
 
@@ -150,12 +149,8 @@ class RowChecks:
         texts = [name for name in self.carried if _has_text(self.types[name])]
         return [*rules, *((_has_invalid_text(column(name), self.types[name]), INVALID_UTF8) for name in texts)]
 
-    def _is_local(self, name: str) -> bool:
-        return isinstance(self.types[name], TimestampNTZType)
-
-    def _instant(self, name: str) -> Column:
-        """Return a time as an instant, one without a zone as that of the session."""
-        return column(name).cast("timestamp") if self._is_local(name) else column(name)
+    def _event_time(self, name: str) -> Column:
+        return as_utc(name) if isinstance(self.types[name], TimestampNTZType) else column(name)
 
     def _arrival(self) -> Column | None:
         return column(self.arrival_time) if self.arrival_time else None

@@ -37,6 +37,15 @@ def column(name: str) -> Column:
     return F.col(quoted(name))
 
 
+def as_utc(name: str) -> Column:
+    """Return a column of times without a zone as instants, as if it were in UTC, whatever the zone of the session.
+
+    A cast would shift times that the zone of the session does not have.
+    """
+    since = f"{quoted(name)} - TIMESTAMP_NTZ '1970-01-01 00:00:00'"
+    return F.expr(f"timestamp_micros(({since}) div INTERVAL '0 00:00:00.000001' DAY TO SECOND)")
+
+
 def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow types of Spark's columns; a timestamp is in UTC, whatever the zone of the session."""
     if "timezone" in inspect.signature(to_arrow_schema).parameters:
