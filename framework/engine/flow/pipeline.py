@@ -88,6 +88,8 @@ class InputPort:
         intake = replace(self.intake, key_groups=len(ids))
         rest = intake.rest(self.carried_columns) if quarantines else None
         needs_rest = self._needs_rest() if rest is not None else None
+        folding = self.folding()
+        looks_at_watermark = self.uses_watermark_timer and (folding is not None or needs_rest == "late")
         packer = Packer(
             group_ids=ids,
             carried_columns=intake.arrow_schema(self.carried_columns),
@@ -100,8 +102,8 @@ class InputPort:
             has_clock=self.time == ARRIVAL_TIME and intake.arrival_time is not None and len(ids) > 1,
             sorted_later=bool(intake.order_by),
             watermark_delay_us=None if self.is_only_port or not self.spec.has_panes else intake.watermark_us,
-            folding=self.folding(),
-            batch_watermark=BatchWatermark.of(checkpoint) if self.uses_watermark_timer else None,
+            folding=folding,
+            batch_watermark=BatchWatermark.of(checkpoint) if looks_at_watermark else None,
             rest=needs_rest,
         )
         rows = intake.rows(
