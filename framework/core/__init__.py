@@ -13,6 +13,7 @@ partition_keys.py       how are partition keys numbered within a batch?
 guarded_aggregates.py   what happens if an aggregate of a row or firing cannot be computed?
 operator_calls.py       what has an operator emitted, and what happens if it raises for one event?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
+row_json.py             how is a row written as JSON that Spark reads back?
 stable_order.py         how are partition codes and instants sorted fast, and ranges of rows laid end to end?
 stored_names.py         which names are taken by columns that are stored beside the partition columns?
 panes/                  windows of panes in event time
