@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
@@ -12,6 +13,7 @@ from panekeeper import Count, DeclarationError, Delta, Sliding, TimeInterval, Tu
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -116,3 +118,55 @@ def test_the_code_in_a_message_does_what_the_message_says(spark: SparkSession) -
             declare(two)
         (code,) = advised(caught.value)
         declare(eval(code, {"df": two}))  # noqa: S307 -- as above
+
+
+WRONG: dict[str, list[Any]] = {
+    "name": [None, 7, "", "a b", b"x"],
+    "partition_by": [7, b"user", {"user": 1}, ["user", None], ["user", "USER"], "dev", F, "nowhere", [["user"]]],
+    "event_time": [7, ["ts"], "user", "late", "tags", "dev", ""],
+    "arrival_time": [7, ("ts",), "nowhere"],
+    "order_by": [7, {"ts"}, "dev", ["ts", 7]],
+    "watermark": [None, "soon", "1 month", -1, "-1 hour", [], object()],
+    "max_ahead": ["later", "-1 day", {}],
+    "reject": [["value < 0"], {"BAD": 7}, {7: "value < 0"}, "value < 0", {"BAD": "value"}, {"": "value < 0"}],
+    "on_error": ["ignore", 7, []],
+    "punctuation": [7, "value", ["late"], ""],
+    "marks": [7, "value <", True],
+    "key_groups": ["8", 0, 1.5, True, [8]],
+}
+
+
+COMPUTED = ["upper(user)", "value + 1", "user AS x", "dev.no", "*", "1"]
+
+
+def test_every_option_of_a_stream_refuses_what_it_cannot_take(spark: SparkSession, tmp_path: Path) -> None:
+    """In one line of ours, with the value; a Column that is computed, a frame of pandas, a path and a reader, too."""
+    df = stream(spark)
+    for option, given in WRONG.items():
+        for value in given:
+            with pytest.raises(DeclarationError, match=option.split("_", maxsplit=1)[0]):
+                declare(df, **{option: value})
+    for option in ("partition_by", "event_time", "order_by"):
+        for computed in COMPUTED:
+            with pytest.raises(DeclarationError, match=f"{option} is Column<.*make a column of it"):
+                declare(df, **{option: F.expr(computed)})
+        with pytest.raises(DeclarationError, match=f"{option} is Column<'nowhere'>, which is no column"):
+            declare(df, **{option: F.col("nowhere")})
+    for condition in ("punctuation", "marks"):
+        with pytest.raises(DeclarationError, match=f"{condition} is Column<.*as SQL"):
+            declare(df, **{condition: F.col("late")})
+    for wrong in (pd.DataFrame({"x": [1]}), [1], None, spark, windowed(df, name="x")):
+        with pytest.raises(DeclarationError, match=r"not an object of .*spark\.readStream"):
+            windowed(wrong, name="x")  # type: ignore[arg-type]
+    with pytest.raises(DeclarationError, match=r"DataStreamReader; add \.load\(\)"):
+        windowed(spark.readStream.format("rate"), name="x")  # type: ignore[arg-type]
+    spark.range(1).write.format("delta").save(str(tmp_path / "t"))
+    for path in (tmp_path / "t", str(tmp_path / "t")):
+        with pytest.raises(DeclarationError, match=r"not the path '.*'; read it: ") as caught:
+            windowed(path, name="x")  # type: ignore[arg-type]
+        windowed(eval(str(caught.value).split("read it: ")[1], {"spark": spark}), name="x")  # noqa: S307 -- our own text
+    with pytest.raises(DeclarationError, match=r"such as n=agg\.count\(\), and agg\.max\('value'\) has no name"):
+        declare(df).aggregate(agg.max("value"))
+    for column in (7, None, F.col("value")):
+        with pytest.raises(DeclarationError, match="the attribute of Delta is"):
+            Delta(column, 1)  # type: ignore[arg-type]
