@@ -27,7 +27,7 @@ CODE = re.compile(r"`([^`]+)`")
 OTHER_OPTIONS = {"--allowNonRestoredState", "--drain", "--jars", "--packages", "--py-files", "--help"}
 """Those of Spark, of Flink, and of every command."""
 IMPORT = ast.Import | ast.ImportFrom
-GIVEN = {"spark", "declared", "job", "computation", "orders_df", "quotes_df", "Match"}
+GIVEN = {"spark", "declared", "job", "computation", "orders_df", "quotes_df", "events", "stream", "Match"}
 """Names that a page gives to something of the reader's own."""
 
 
