@@ -181,9 +181,12 @@ def create_in_catalog(
             try:
                 new_table(spark, role, schemas[name], layout or TableLayout()).tableName(_quoted(name)).execute()
             except Exception as error:
-                raise OutputNotWritable(
-                    f"the table {name} cannot be created; create its schema, or get the permission:\n{all_said(error)}"
-                ) from error
+                advice = "create its schema, or get the permission"
+                if "NON_EMPTY_LOCATION" in str(error):  # a start was killed before the catalog had it
+                    advice = (
+                        "remove that folder if it holds no rows that you need, as a start that was killed leaves it"
+                    )
+                raise OutputNotWritable(f"the table {name} cannot be created; {advice}:\n{all_said(error)}") from error
             found = _folder_of(spark, name)
             assert found is not None, f"{name} was created"
         folders[role] = found

@@ -58,7 +58,7 @@ def require_current_record(folder: CheckpointFolder) -> JobRecord:
         what = "reset" if begin is None else begin.kind
         raise SavepointRefused(
             f"a {what} of the job of {folder.root} is not complete: its tables do not fit the checkpoint yet. Start "
-            "the job once, which completes it, or run the same command again"
+            "the job once, which completes it"
         )
     return record
 

@@ -23,7 +23,15 @@ from panekeeper.recovery.storage.delta_tables import copy_table, require_version
 from panekeeper.recovery.storage.files import folders_to_make, removed_on_error
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.epochs import Begin, Pointer, create_pointer, make_epoch, write_begin
+from panekeeper.state.checkpoint.epochs import (
+    Begin,
+    Pointer,
+    create_pointer,
+    epoch_numbers,
+    make_epoch,
+    read_pointer,
+    write_begin,
+)
 from panekeeper.state.checkpoint.folder import JOB_FILE, METADATA_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import last_batches, read_record
 
@@ -81,6 +89,8 @@ def clone(
     archive = open_archive(location, s3)
     manifest = show_trusted(archive, name)
     top = checkpoint_at(into, s3)
+    if epoch_numbers(root := top.child("checkpoint")) and read_pointer(root) is None:
+        raise SavepointRefused(f"{top.root} holds a clone that is not complete; remove the folder and clone again")
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
     tables = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
@@ -88,7 +98,6 @@ def clone(
     session = cache(lambda: session_for(reached, spark, top.s3))
     for table in manifest.tables.values():
         require_version(session, table, files_at(table.path, top.s3))
-    root = top.child("checkpoint")
     epoch = manifest.epoch + 1
     begin = Begin(
         kind="clone",

@@ -125,6 +125,24 @@ def stored_pointer(root: CheckpointFolder) -> Pointer | None:
         raise CorruptState(f"{POINTER_FILE} in {root.root} is damaged; {_RESTORE}") from error
 
 
+def require_no_later_epoch(root: CheckpointFolder) -> None:
+    """Refuse a checkpoint that has lost its pointer, or never got it (A6, A11): a start would begin with epoch 0 again.
+
+    Raises:
+        CorruptState: there are epochs after the first one.
+    """
+    newest = max(epoch_numbers(root), default=0)
+    if not newest:
+        return
+    begin = read_begin(root.part(epoch_name(newest)))
+    if begin is not None and begin.kind == "clone":
+        raise CorruptState(f"{root.root} holds a clone that is not complete; remove its folder and clone again")
+    raise CorruptState(
+        f"{root.root} has epochs up to {newest} and no {POINTER_FILE}, which says which one is current. Put "
+        f"{POINTER_FILE} back; or restore a savepoint: panekeeper restore"
+    )
+
+
 def epoch_folder(root: Root, epoch: int) -> Root:
     """Return the folder of an epoch, which need not be there."""
     return root.part(epoch_name(epoch))

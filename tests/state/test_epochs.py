@@ -6,10 +6,12 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from panekeeper.state.checkpoint.epochs import (
+    POINTER_FILE,
     Begin,
     Pointer,
     create_pointer,
@@ -19,6 +21,7 @@ from panekeeper.state.checkpoint.epochs import (
     next_epoch,
     read_begin,
     read_pointer,
+    require_no_later_epoch,
     switch,
     write_begin,
 )
@@ -76,6 +79,18 @@ def test_a_pointer_to_an_epoch_that_is_gone_names_the_way_out(root: LocalFolder)
     root.write("job.json", replace(FIRST, epoch=7).to_bytes(), replace=True)
     with pytest.raises(CorruptState, match=r"points to epoch 7, and epochs/0007 is gone. Put that folder back; or"):
         read_pointer(root)
+
+
+@pytest.mark.parametrize(("kind", "way_out"), [("reset", "Put .* back; or restore"), ("clone", "clone again")])
+def test_epochs_without_a_pointer_are_no_new_checkpoint(
+    root: LocalFolder, kind: Literal["reset", "clone"], way_out: str
+) -> None:
+    """It was removed, or a clone was killed before it: a start would begin with the first epoch again (A6, A11)."""
+    require_no_later_epoch(root)
+    make_epoch(root, 1, Begin(kind=kind, tables={}))
+    root.remove(POINTER_FILE)
+    with pytest.raises(CorruptState, match=way_out):
+        require_no_later_epoch(root)
 
 
 def test_of_many_who_switch_at_the_same_time_one_wins(root: LocalFolder) -> None:

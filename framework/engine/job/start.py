@@ -42,7 +42,14 @@ from panekeeper.framework.engine.session.spark_errors import first_line, transla
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
 from panekeeper.framework.engine.sources.streams import require_bounded_batch
-from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder, read_pointer, switch
+from panekeeper.state.checkpoint.epochs import (
+    Pointer,
+    create_pointer,
+    epoch_folder,
+    read_pointer,
+    require_no_later_epoch,
+    switch,
+)
 from panekeeper.state.checkpoint.job_record import is_new, read_record, read_tables
 from panekeeper.state.log import logger
 from panekeeper.state.own_paths import follow
@@ -129,6 +136,7 @@ def _current(root: CheckpointFiles) -> int:
     pointer = read_pointer(root.without_java())
     if pointer is None:
         require_not_foreign(root)
+        require_no_later_epoch(root)
     return 0 if pointer is None else pointer.epoch
 
 

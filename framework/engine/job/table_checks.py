@@ -200,9 +200,10 @@ def require_has(
         SinkError: it is an older copy, or another table, or Delta has removed its transactions.
     """
     batch = last_transaction(path, record.transaction(role))
-    if batch >= known["batch"]:
+    is_other = known["batch"] >= 0 and known["id"] != id_  # whatever it has: the batches before are in that one
+    if batch >= known["batch"] and not is_other:
         return batch
-    if known["id"] != id_:
+    if is_other:
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
         raise _missing(role, path, f"{what}; results of batches up to {known['batch']} were in that")
     require_signed(record, role, path, last_transaction)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from panekeeper.framework.declarations.errors import OutputNotWritable
+from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
 from panekeeper.framework.engine.flow.pipeline import frame_of
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.s3_settings import is_s3
@@ -27,7 +27,7 @@ from panekeeper.framework.engine.sink.library_rules import (
     panic_as_unsupported,
     storage_options,
 )
-from panekeeper.framework.engine.sink.library_table import LibraryTable, lowest
+from panekeeper.framework.engine.sink.library_table import LibraryTable, lowest, require_recorded
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.log import logger
 
@@ -60,7 +60,13 @@ class DeltaTables:
     def append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> None:
         """Append rows of a batch, once."""
         if isinstance(rows, pa.Table):
-            if self.by_library(spark, to.path, lambda table: table.append(rows, to.transaction, of.number)) is not None:
+            small = rows
+
+            def commit(table: LibraryTable) -> bool:
+                table.require_as_recorded(to.table, to.transaction, to.after)
+                return table.append(small, to.transaction, of.number)
+
+            if self.by_library(spark, to.path, commit) is not None:
                 return
         elif self._shares_on_s3(to) and self._append_files(spark, rows, to, of):
             return
@@ -70,6 +76,7 @@ class DeltaTables:
                 f"{to.path} cannot be written: {reason}; and a commit by Spark might take the place of one of another "
                 "job that shares the table. Start the job again when that is over: it resumes with the same batch"
             )
+        self._require_as_recorded(spark, to)
         spark_table.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
         self.reopen(to.path)
 
@@ -78,16 +85,18 @@ class DeltaTables:
         keys, newer_by, since = list(to.keys or ()), to.newer_by or "", to.since
         same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in keys] or ["true"]
         if isinstance(newest, pa.Table):
-            done = self.by_library(
-                spark,
-                to.path,
-                lambda table: table.merge(newest, to.transaction, number, keys=keys, newer_by=newer_by, since=since),
-            )
-            if done is not None:
+            small = newest
+
+            def commit(table: LibraryTable) -> bool:
+                table.require_as_recorded(to.table, to.transaction, to.after)
+                return table.merge(small, to.transaction, number, keys=keys, newer_by=newer_by, since=since)
+
+            if self.by_library(spark, to.path, commit) is not None:
                 return
             if since is not None and (begin := lowest(newest, since)) is not None:
                 # Holds for all the panes of this batch, and spares Delta old files.
                 same.append(f"t.{since} >= timestamp_micros({begin.value})")
+        self._require_as_recorded(spark, to)
         with self.session_lock:
             spark_table.merge(
                 spark,
@@ -103,6 +112,16 @@ class DeltaTables:
         if self.last_transaction(spark, to.path, to.transaction) < number:  # all rows are older
             spark_table.own(spark, to.path, to.transaction, number, take=True)
             self.reopen(to.path)
+
+    def _require_as_recorded(self, spark: SparkSession, to: TableWrite) -> None:
+        """Refuse a table that is gone, which Spark would make anew, or that was replaced since the last batch (A6)."""
+        if not spark_table.is_delta_table(spark, to.path):
+            raise SinkError(
+                f"the {to.role} {to.path} is gone. Mount its volume or put the table back, and start the job again: it "
+                "resumes with the same batch; or restore a savepoint"
+            )
+        found, done = spark_table.table_metadata(spark, to.path), spark_table.transactions(spark, to.path)
+        require_recorded(to.path, to.table, str(found["id"]), to.after, done.get(to.transaction, -1))
 
     def note(self, spark: SparkSession, path: str, transactions: Mapping[str, int]) -> None:
         """Commit transactions without rows, unless the table has that version of them, or a later one."""

@@ -84,6 +84,19 @@ class LibraryTable:
             self.reopen()
             return self._snapshot().version_of(app_id)
 
+    def require_as_recorded(self, id_: str, app_id: str, after: int) -> None:
+        """Refuse a table that was put in the place of the recorded one, also while this one was open (A6).
+
+        Args:
+            id_: of the recorded table; empty if it is not known.
+            app_id: the transaction id of its batches.
+            after: the newest version that it has of that.
+        """
+        if self._folder is not None and self._open is not None and not self._open.is_there(Path(self._folder)):
+            self.reopen()
+        table = self._snapshot()
+        require_recorded(self._url, id_, table.id, after, self.last_transaction(app_id))
+
     def row_count(self) -> int | None:
         """Return how many rows the table has, by the statistics of its files; None if they do not say."""
         files = pa.table(self._snapshot().delta.get_add_actions(flatten=True))
@@ -249,6 +262,21 @@ class LibraryTable:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)
 
 
+def require_recorded(path: str, id_: str, found: str, after: int, batch: int) -> None:
+    """Refuse a table with another id than `id_`, or without a batch that was written to it: an older copy (A6)."""
+    if id_ and found != id_:
+        raise SinkError(
+            f"the table {path} was replaced while the job ran: its id is {found}, not {id_}. Put the table back that "
+            "the job has written to, and start the job again; or restore a savepoint"
+        )
+    if batch < after:
+        raise SinkError(
+            f"the table {path} was replaced by an older copy while the job ran: batch {batch} is its newest of this "
+            f"job, and batch {after} was written to it. Put its newest state back and start the job again; or restore "
+            "a savepoint"
+        )
+
+
 class _Snapshot:
     """A table as it was when it was opened, and what was committed to it since.
 
@@ -267,6 +295,15 @@ class _Snapshot:
         self._opened_at = self.delta.version()
         self._commits = 0
         self._others_may_have_written, self._readable = True, readable
+
+    @property
+    def id(self) -> str:
+        """The id of the table."""
+        return str(self.delta.metadata().id)
+
+    def is_there(self, folder: Path) -> bool:
+        """Return whether the newest commit that is known here is in the table's folder still."""
+        return (folder / "_delta_log" / f"{self.version:020d}.json").exists()
 
     def version_of(self, app_id: str) -> int:
         """Return the last transaction version under an id; -1 if there is none."""

@@ -11,6 +11,7 @@ is completed as it is recorded.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,7 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import TIME_ZONE
 from panekeeper.framework.engine.session.spark_errors import all_said, first_line
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
+from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
@@ -74,6 +76,8 @@ _SINCE_STATE_1 = {"quarantine": ("source", "batch", "quarantined_at"), "metrics"
 """Role -> columns that tables have since then; a start adds them to tables of before."""
 _RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
+_OF_A_TABLE = re.compile(r"\d{20}\.(json|checkpoint\..*)")
+"""A file in the log of a table that was made: one that was not yet named so is left by a start that was killed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +260,7 @@ def _require_no_rows(spark: SparkSession, role: str, path: str, opened: DeltaTab
 def is_free(files: CheckpointFolder) -> bool:
     """Return whether a folder holds nothing, or what a start leaves that was killed before its table was made."""
     names = {one for one in files.names("") if _PROBE not in one}
-    return not names or (names == {"_delta_log"} and not any(one[:20].isdecimal() for one in files.names("_delta_log")))
+    return not names or (names == {LOG} and not any(_OF_A_TABLE.fullmatch(one) for one in files.names(LOG)))
 
 
 def column_differences(found: StructType, wanted: StructType) -> list[str]:

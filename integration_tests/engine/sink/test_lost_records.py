@@ -13,6 +13,7 @@ from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded
 from panekeeper import JobFailed, JobFinished, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow import processor
+from panekeeper.framework.engine.sink import fault_points
 from panekeeper.framework.engine.user_sinks.protocol import ForeachBatch
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.errors import CorruptState
@@ -35,6 +36,26 @@ def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
     with pytest.raises(SinkError, match="log_quarantine is gone"):  # it has others of this job, which nothing replaces
         job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
     assert story.log() == [row for row in LOG if row in story.log()]
+
+
+def test_a_table_that_is_gone_while_the_job_runs_is_not_made_anew(
+    story: Readings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's append would make one, without the rows of before. Put back, it gets the batch from the record."""
+    log, away = story.folder / "log", story.folder / "away"
+
+    def take_away(step: str, number: int, table: str) -> None:
+        if step == "before-commit" and number == 2 and table == str(log):
+            log.rename(away)
+
+    monkeypatch.setattr(fault_points, "hook", take_away)
+    with pytest.raises(SinkError, match=rf"the log {log} is gone"):
+        story.run()
+    monkeypatch.undo()
+    assert not log.exists()
+    away.rename(log)
+    story.run()
+    assert story.log() == LOG
 
 
 def test_a_table_that_has_forgotten_its_batches_gets_none_twice(

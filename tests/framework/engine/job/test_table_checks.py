@@ -119,6 +119,10 @@ def test_a_table_that_was_made_again_is_refused(tables: Tables) -> None:
     tables.make_again("view")
     with pytest.raises(SinkError, match=r"the view .* is another table than .* results of batches up to 3"):
         tables.start()
+    for batch in range(4, 7):
+        tables.commit(batch, "view")
+    with pytest.raises(SinkError, match="is another table than"):  # also once later batches are in it
+        tables.start()
     unused = Tables(tables.folder / "unused")
     unused.start()
     unused.make_again("view")

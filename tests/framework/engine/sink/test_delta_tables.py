@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -10,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from panekeeper.framework.declarations.errors import OutputNotWritable
+from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_rules import UnreachableTable, UnsupportedTable, create_table
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
@@ -86,6 +87,9 @@ def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is
         def __init__(self) -> None:
             """Nothing is opened."""
 
+        def require_as_recorded(self, id_: str, app_id: str, after: int) -> None:
+            """Nothing is read."""
+
         def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
             raise UnreachableTable(f"{rows.num_rows} row of {app_id}, batch {version}: after 10 retries")
 
@@ -99,7 +103,7 @@ def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is
     with pytest.raises(OutputNotWritable, match="1 row of job, batch 3"):
         tables.append(NO_SPARK, ROWS, write, batch)
     for of, to in ((batch, replace(write, role="log")), (replace(batch, job="a"), write)):
-        with pytest.raises(AttributeError, match="createDataFrame"):  # of the session, so Spark would commit
+        with pytest.raises(SinkError, match="cannot be read"):  # by the session, which would commit
             tables.append(NO_SPARK, ROWS, to, of)
 
 
@@ -148,3 +152,35 @@ def test_a_panic_of_the_library_leaves_the_table_to_spark(tmp_path: Path) -> Non
 
 def _interrupt(_: LibraryTable) -> bool:
     raise KeyboardInterrupt
+
+
+def _kept(table: Path, batches: int) -> tuple[LibraryTable, str]:
+    """Write batches to a new table; return it, open, and its id."""
+    made = DeltaTable.create(table, schema=SCHEMA)
+    kept = LibraryTable(str(table))
+    for batch in range(batches):
+        assert kept.append(ROWS, "job", batch)
+    return kept, str(made.metadata().id)
+
+
+def test_an_older_copy_that_is_put_in_the_place_of_an_open_table_gets_no_batch(tmp_path: Path) -> None:
+    """The library would go on by what it knows of the one that was there: batches between would be missing (A6)."""
+    table = tmp_path / "table"
+    kept, id_ = _kept(table, 2)
+    shutil.copytree(table, tmp_path / "copy")
+    assert kept.append(ROWS, "job", 2)
+    kept.require_as_recorded(id_, "job", 2)
+    shutil.rmtree(table)
+    (tmp_path / "copy").rename(table)
+    with pytest.raises(SinkError, match=r"older copy while the job ran: batch 1 is its newest .* batch 2 was written"):
+        kept.require_as_recorded(id_, "job", 2)
+
+
+def test_another_table_in_the_place_of_an_open_one_gets_no_batch(tmp_path: Path) -> None:
+    """Its rows would be in one table, and those before in another (A6)."""
+    table = tmp_path / "table"
+    kept, id_ = _kept(table, 3)
+    shutil.rmtree(table)
+    _kept(table, 1)
+    with pytest.raises(SinkError, match=rf"was replaced while the job ran: its id is \S+, not {id_}"):
+        kept.require_as_recorded(id_, "job", 2)

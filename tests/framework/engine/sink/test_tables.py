@@ -138,6 +138,7 @@ class ListedByHadoop(LocalFolder):
         [f".{PROBE}.0a1b.tmp"],
         ["_delta_log/"],
         [PROBE, f"_delta_log/.{FIRST}.json.0a1b.tmp", "_delta_log/_commit_0a1b.json.tmp"],
+        [f"_delta_log/{FIRST}.json#1"],
     ],
 )
 def test_what_a_killed_start_leaves_is_no_reason_to_refuse_a_folder(tmp_path: Path, names: list[str]) -> None:
