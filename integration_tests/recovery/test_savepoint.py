@@ -227,7 +227,7 @@ def test_what_cannot_be_restored_is_reported_before_anything_is_changed(saved: S
         changelog.write_bytes(os.urandom(changelog.stat().st_size))
     for snapshot in saved.readings.epoch.glob("state/0/*/*.zip"):
         snapshot.write_bytes(os.urandom(snapshot.stat().st_size))
-    with pytest.raises(CorruptState, match=r"cannot be read .* no savepoint was made"):
+    with pytest.raises(CorruptState, match="cannot be read; no savepoint was made"):
         saved.save("rotten")
     assert list(savepoints(saved.place)) == ["one"]
     saved.save("rotten", decode=False)

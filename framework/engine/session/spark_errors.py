@@ -41,7 +41,10 @@ _INPUT_GONE = (
     "leaves out the rows of such files; or reset the job to its initial state, and it reads the table as it is now. To "
     "avoid it, raise delta.deletedFileRetentionDuration of that table beyond the longest stop of the job"
 )
-_STACK = re.compile(r"\s+at\b.*|\s*\.\.\. \d+ more|Driver stacktrace:|JVM stacktrace:")
+_STACK = re.compile(
+    r"\s+at\b.*|\s*\.\.\. \d+ more|Driver stacktrace:|JVM stacktrace:"
+    r"|\s+[\w$./]+\((?:Unknown Source|Native Method|\w+\.(?:java|scala):\d+)\)"  # of the task's previous exception
+)
 """A line of Java's stack, or one that says that there is one."""
 _BEFORE_A_STATEMENT = re.compile(
     r"^(?:Caused by: |: |An error occurred while calling \S+\.$"

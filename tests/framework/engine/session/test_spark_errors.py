@@ -8,7 +8,7 @@ import os
 import pytest
 
 from panekeeper.framework.declarations.errors import CorruptState, InputError, JobFailed, OutputNotWritable
-from panekeeper.framework.engine.session.spark_errors import is_worker_timeout, translate, translate_full_disk
+from panekeeper.framework.engine.session.spark_errors import all_said, is_worker_timeout, translate, translate_full_disk
 
 WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -111,6 +111,20 @@ def test_all_lines_of_spark_and_delta_and_the_innermost_cause_are_kept_once() ->
     said = SCHEMA_CHANGED.partition("exception: ")[2].partition("\n===")[0]
     error = translate(RuntimeError(SCHEMA_CHANGED), "x")
     assert str(error) == f"job 'x' stopped: {said}\njava.lang.RuntimeException: file:/in/x is not a Parquet file"
+
+
+def test_the_stack_of_a_previous_exception_is_javas_too() -> None:
+    """Spark has it in a message, where no line of it begins with `at`."""
+    text = (
+        "Exception thrown\n\tSuppressed: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error\n\n"
+        "Previous exception in task: it was damaged\n\torg.apache.Errors$.lost(Errors.scala:2846)\n"
+        "\torg.apache.Generated$Iterator.next(Unknown Source)\n\tjava.base/java.lang.Thread.run(Thread.java:840)\n"
+        "Caused by: java.io.IOException: Stream is corrupted"
+    )
+    said = all_said(RuntimeError(text)).splitlines()
+    assert "Previous exception in task: it was damaged" in said
+    assert said[-1] == "java.io.IOException: Stream is corrupted"
+    assert not [line for line in said if "Errors.scala" in line or "Unknown Source" in line or "Thread.java" in line]
 
 
 def test_all_lines_of_an_error_of_ours_are_kept() -> None:
