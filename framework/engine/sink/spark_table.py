@@ -47,6 +47,7 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
         SinkError: there is one, and it cannot be read.
     """
     try:
+        _activate(spark)
         return bool(DeltaTable.isDeltaTable(spark, path))
     except Exception as error:
         raise unreadable_table(path, error) from error
@@ -82,7 +83,14 @@ def transactions(spark: SparkSession, path: str) -> dict[str, int]:
     return {str(one): int(version) for one, version in dict(found).items()}
 
 
+def _activate(spark: SparkSession) -> None:
+    """Let Delta find the session: a thread that commits beside others has none of its own."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- a session is made the active one by no public call
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- as above
+
+
 def _snapshot(spark: SparkSession, path: str) -> Any:
+    _activate(spark)
     jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001 -- as above
     nothing = jvm.scala.Option.empty()
