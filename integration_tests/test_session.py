@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.engine.session.settings import TIME_ZONE, session_zone
 
 
 def test_settings_and_delta_are_in_force(spark: SparkSession, tmp_path: Path) -> None:
@@ -26,3 +28,15 @@ def test_a_second_call_gives_the_running_session(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as another_thread:
         assert another_thread.submit(session).result().sparkContext is spark.sparkContext
     assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+
+
+def test_a_session_whose_zone_was_not_set_has_that_of_its_machine(spark: SparkSession) -> None:
+    """A checkpoint records the zone in force: not to set it on the next machine is another zone."""
+    assert session_zone(spark) == "UTC"
+    jvm: Any = spark._jvm
+    machine = jvm.java.util.TimeZone.getDefault().getID()
+    spark.conf.unset(TIME_ZONE)
+    try:
+        assert session_zone(spark) == machine
+    finally:
+        spark.conf.set(TIME_ZONE, "UTC")

@@ -84,9 +84,14 @@ _FEWEST_KEY_GROUPS = 8
 
 def settings_to_record(spark: SparkSession, numbers: TaskNumbers) -> dict[str, str]:
     """Return the settings that a new checkpoint records: those that Spark does not pin from its start on."""
-    found = {name: spark.conf.get(name, None) for name in (TIME_ZONE, FORMAT_SETTING)}
+    found = {TIME_ZONE: session_zone(spark), FORMAT_SETTING: spark.conf.get(FORMAT_SETTING, None)}
     found[PARTITIONS] = str(numbers.partitions) if numbers.to_set else None
     return {name: value for name, value in found.items() if value is not None}
+
+
+def session_zone(spark: SparkSession) -> str:
+    """Return the time zone of a session: that of the machine, if the setting was not set."""
+    return str(spark.conf.get(TIME_ZONE))
 
 
 def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None:
@@ -95,7 +100,7 @@ def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None
     Raises:
         IncompatibleCheckpoint: the time zone is another one: days, and times in text, would be others.
     """
-    before, now = record.settings.get(TIME_ZONE), files.spark.conf.get(TIME_ZONE, None)
+    before, now = record.settings.get(TIME_ZONE), session_zone(files.spark)
     if before is not None and before != now:
         raise IncompatibleCheckpoint(
             f"the session of job {record.name!r} has {TIME_ZONE}={now}, and its checkpoint {files.root} was begun "
