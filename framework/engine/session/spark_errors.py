@@ -228,7 +228,10 @@ def _named_by(text: str, rest: list[str]) -> PanekeeperError | None:
     match = _RAISED.match(text)
     kind = getattr(errors, match[1], None) if match else None
     if match and isinstance(kind, type) and issubclass(kind, PanekeeperError):
-        return kind("\n".join([match[2], *rest]).strip())
+        message = "\n".join(
+            [match[2], *(line for line in rest if not line.startswith(" SQLSTATE: "))]
+        )  # Spark's own end
+        return kind(message.strip())
     return None
 
 
