@@ -49,7 +49,7 @@ def _append_without_transaction(
 ) -> None:
     """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
     has_it = self.last_transaction(spark, to.path, to.transaction) >= of.number
-    _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex) if has_it else to, of)
+    _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex, after=-1) if has_it else to, of)
 
 
 def _append_skipping_batch(
