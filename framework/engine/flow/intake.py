@@ -416,6 +416,8 @@ def _name(node: Any) -> str:
 
 
 def _has_state(node: Any) -> bool:
+    if _name(node) not in _STATEFUL:
+        return False
     children = node.children()
     sides = [children.apply(number).isStreaming() for number in range(children.size())]
-    return _name(node) in _STATEFUL and (all(sides) if _name(node) == "Join" else any(sides))
+    return all(sides) if _name(node) == "Join" else any(sides)

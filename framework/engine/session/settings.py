@@ -196,8 +196,13 @@ def session_of_its_own(spark: SparkSession) -> Iterator[SparkSession]:
         yield own
     finally:
         if active is not None:  # to make a frame of rows is to make its session the active one
-            jvm: Any = spark._jvm  # noqa: SLF001 -- as above
-            jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(active._jsparkSession)  # noqa: SLF001 -- as above
+            activate(active)
+
+
+def activate(spark: SparkSession) -> None:
+    """Make a session the one that Spark and Delta find in this thread; a thread that is new has none."""
+    jvm: Any = spark._jvm  # noqa: SLF001 -- a session is made the active one by no public call
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- as above
 
 
 def _set(spark: SparkSession, settings: Mapping[str, str | None]) -> None:

@@ -60,13 +60,8 @@ class DeltaTables:
     def append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> None:
         """Append rows of a batch, once."""
         if isinstance(rows, pa.Table):
-            small = rows
-
-            def commit(table: LibraryTable) -> bool:
-                table.require_as_recorded(to.table, to.transaction, to.after)
-                return table.append(small, to.transaction, of.number)
-
-            if self.by_library(spark, to.path, commit) is not None:
+            done = self._commit_by_library(spark, to, lambda table: table.append(rows, to.transaction, of.number))
+            if done is not None:
                 return
         elif self._shares_on_s3(to) and self._append_files(spark, rows, to, of):
             return
@@ -85,13 +80,12 @@ class DeltaTables:
         keys, newer_by, since = list(to.keys or ()), to.newer_by or "", to.since
         same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in keys] or ["true"]
         if isinstance(newest, pa.Table):
-            small = newest
-
-            def commit(table: LibraryTable) -> bool:
-                table.require_as_recorded(to.table, to.transaction, to.after)
-                return table.merge(small, to.transaction, number, keys=keys, newer_by=newer_by, since=since)
-
-            if self.by_library(spark, to.path, commit) is not None:
+            done = self._commit_by_library(
+                spark,
+                to,
+                lambda table: table.merge(newest, to.transaction, number, keys=keys, newer_by=newer_by, since=since),
+            )
+            if done is not None:
                 return
             if since is not None and (begin := lowest(newest, since)) is not None:
                 # Holds for all the panes of this batch, and spares Delta old files.
@@ -112,6 +106,17 @@ class DeltaTables:
         if self.last_transaction(spark, to.path, to.transaction) < number:  # all rows are older
             spark_table.own(spark, to.path, to.transaction, number, take=True)
             self.reopen(to.path)
+
+    def _commit_by_library(
+        self, spark: SparkSession, to: TableWrite, act: Callable[[LibraryTable], bool]
+    ) -> bool | None:
+        """Commit rows of a batch to a table that is the recorded one; None: Spark must do it."""
+
+        def commit(table: LibraryTable) -> bool:
+            table.require_as_recorded(to.table, to.transaction, to.after)
+            return act(table)
+
+        return self.by_library(spark, to.path, commit)
 
     def _require_as_recorded(self, spark: SparkSession, to: TableWrite) -> None:
         """Refuse a table that is gone, which Spark would make anew, or that was replaced since the last batch (A6)."""

@@ -26,6 +26,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
+from panekeeper.framework.engine.sink.delta_log import commit_file
 from panekeeper.framework.engine.sink.library_rules import (
     NO_HOOKS,
     UnsupportedTable,
@@ -288,7 +289,8 @@ class _Snapshot:
 
     def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
         self.delta = open_table(url, options)
-        self._properties = self.delta.metadata().configuration
+        metadata = self.delta.metadata()
+        self.id, self._properties = str(metadata.id), metadata.configuration
         self._schema = pa.schema(self.delta.schema().to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str | None, pa.Scalar | None] = {}
@@ -296,14 +298,9 @@ class _Snapshot:
         self._commits = 0
         self._others_may_have_written, self._readable = True, readable
 
-    @property
-    def id(self) -> str:
-        """The id of the table."""
-        return str(self.delta.metadata().id)
-
     def is_there(self, folder: Path) -> bool:
         """Return whether the newest commit that is known here is in the table's folder still."""
-        return (folder / "_delta_log" / f"{self.version:020d}.json").exists()
+        return (folder / commit_file(self.version)).exists()
 
     def version_of(self, app_id: str) -> int:
         """Return the last transaction version under an id; -1 if there is none."""

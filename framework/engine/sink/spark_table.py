@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_settings
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, activate, session_settings
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
 from panekeeper.framework.engine.sink.library_table import PAUSES_S
@@ -47,7 +47,7 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
         SinkError: there is one, and it cannot be read.
     """
     try:
-        _activate(spark)
+        activate(spark)
         return bool(DeltaTable.isDeltaTable(spark, path))
     except Exception as error:
         raise unreadable_table(path, error) from error
@@ -83,14 +83,8 @@ def transactions(spark: SparkSession, path: str) -> dict[str, int]:
     return {str(one): int(version) for one, version in dict(found).items()}
 
 
-def _activate(spark: SparkSession) -> None:
-    """Let Delta find the session: a thread that commits beside others has none of its own."""
-    jvm: Any = spark._jvm  # noqa: SLF001 -- a session is made the active one by no public call
-    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)  # noqa: SLF001 -- as above
-
-
 def _snapshot(spark: SparkSession, path: str) -> Any:
-    _activate(spark)
+    activate(spark)
     jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
     log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, path)  # noqa: SLF001 -- as above
     nothing = jvm.scala.Option.empty()
