@@ -230,7 +230,7 @@ def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:
             continue
         if DeltaTable.isDeltaTable(spark, path):
             columns = DeltaTable.forPath(spark, path).toDF().schema
-            found[role] = column_differences(columns, without_missing(role, schemas[path], columns, spec))
+            found[role] = column_differences(columns, without_missing(schemas[path], columns, spec))
         elif role in manifest.tables and manifest.tables[role].path == path:
             found[role] = [f"there is no table {path} any more"]
     return found

@@ -35,7 +35,6 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import TIME_ZONE
 from panekeeper.framework.engine.session.spark_errors import all_said, first_line
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
@@ -72,8 +71,6 @@ are read from the driver's clock; `late_ms`: how long after its instant the most
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
-_SINCE_STATE_1 = {"quarantine": ("source", "batch", "quarantined_at"), "metrics": ("errors",)}
-"""Role -> columns that tables have since then; a start adds them to tables of before."""
 _RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
 _OF_A_TABLE = re.compile(r"\d{20}\.(json|checkpoint\..*)")
@@ -190,7 +187,7 @@ def create_or_check(
         described[role] = metadata
         if exists:
             found, is_own = columns_of(metadata), place_of(path) in own
-            wanted = schema if role in _RESULTS and not is_own else without_missing(role, schema, found, spec)
+            wanted = without_missing(schema, found, spec) if is_own and role in _RESULTS else schema
             if lines := column_differences(found, wanted):
                 way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
                 raise SchemaMismatch(
@@ -198,11 +195,6 @@ def create_or_check(
                     + "".join(f"  {line}\n" for line in lines)
                     + (way_back if is_own else "Choose another folder.")
                 )
-            if role not in _RESULTS and (missing := [one for one in schema if one.name not in wanted.names]):
-                columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
-                spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
-                opened.reopen(path)
-                metadata = described[role] = table_metadata(spark, path)
         require_usable_settings(role, path, metadata, schema.names, str(spark.conf.get(TIME_ZONE)))
         if exists and fresh:
             _require_no_rows(spark, role, path, opened)
@@ -230,9 +222,9 @@ def columns_of(metadata: Mapping[str, Any]) -> StructType:
     return StructType.fromJson(json.loads(metadata["schemaString"]))
 
 
-def without_missing(role: str, wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
-    """Return the columns of a table without those that one of an earlier declaration, or release, may lack."""
-    may_lack = spec.history.added_columns() if role in _RESULTS else _SINCE_STATE_1.get(role, ())
+def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
+    """Return the columns of the results without those that a table of an earlier declaration lacks."""
+    may_lack = spec.history.added_columns()
     return StructType([one for one in wanted if one.name in found.names or one.name not in may_lack])
 
 
