@@ -7,7 +7,7 @@ travels with its reason and its own text to the quarantine table, by the same ex
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.flow.stream_columns import StreamColumns
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, as_utc, column
+from panekeeper.framework.engine.sources.streams import kind_of, leaves, nodes, plan_of
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -206,7 +207,7 @@ class Intake:
         """
         if self.event_time is None or self.has_mark_column:
             return
-        has_watermark = any(_name(node) == "EventTimeWatermark" for node in _nodes(self._plan))
+        has_watermark = any(kind_of(node) == "EventTimeWatermark" for node in nodes(plan_of(self.df)))
         if self.df.sparkSession.conf.get(_SEVERAL_OPERATORS, "true") == "true" and has_watermark:
             raise DeclarationError(
                 "the stream has a watermark already, and Spark takes one only: leave out withWatermark() and give the "
@@ -215,16 +216,13 @@ class Intake:
                 "table that this stream reads"
             )
 
-    @property
-    def _plan(self) -> Any:
-        return self.df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
-
     def stateful_operators(self) -> list[str]:
         """Return the operators of the given stream for which Spark keeps state, in their order.
 
         A checkpoint has a state for each of them by its place in the plan. Spark takes no other number or kinds.
         """
-        return [_name(node) for node in _nodes(self._plan) if _has_state(node)]
+        found = [kind_of(node) for node in nodes(plan_of(self.df)) if _has_state(node)]
+        return [*reversed(found)]
 
     def arrow_schema(self, names: Sequence[str]) -> pa.Schema:
         """Return the Arrow types of these columns, timestamps in UTC whatever the session's zone."""
@@ -332,7 +330,7 @@ class Intake:
         if kept[-2:] == ["partition", "offset"]:
             return F.concat(F.concat_ws("-", *map(column, kept[:-1])), F.lit("@"), column("offset"))
         # Spark refuses the name of the file in a plan with two sources, such as a join with a table: in each batch.
-        has_one_source = self._plan.collectLeaves().size() == 1
+        has_one_source = len([*leaves(self.df)]) == 1
         return F.nullif(F.input_file_name(), F.lit("")) if has_one_source else F.lit(None).cast("string")
 
     def _type(self, name: str) -> DataType:
@@ -403,21 +401,9 @@ _STATEFUL = (
 """Nodes of a plan for which Spark keeps state between micro-batches. A join does if both its sides are streams."""
 
 
-def _nodes(plan: Any) -> Iterator[Any]:
-    """Yield the nodes of a plan, from its sources to its result."""
-    children = plan.children()
-    for number in range(children.size()):
-        yield from _nodes(children.apply(number))
-    yield plan
-
-
-def _name(node: Any) -> str:
-    return str(node.getClass().getSimpleName())
-
-
 def _has_state(node: Any) -> bool:
-    if _name(node) not in _STATEFUL:
+    if kind_of(node) not in _STATEFUL:
         return False
     children = node.children()
     sides = [children.apply(number).isStreaming() for number in range(children.size())]
-    return all(sides) if _name(node) == "Join" else any(sides)
+    return all(sides) if kind_of(node) == "Join" else any(sides)

@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.engine.sources.streams import kind_of, plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
@@ -103,11 +104,11 @@ class StreamColumns:
     def _find_column(self, what: str, given: Column) -> str:
         """Return the name of the column of the stream that a Column is, if it is one as it stands."""
         try:
-            plan = self._df.select(given)._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
+            plan = plan_of(self._df.select(given))
         except AnalysisException as error:
             raise DeclarationError(f"{what} is {given!r}, which is no column of the stream: {error}") from error
-        of_stream = self._df._jdf.queryExecution().analyzed().output()  # noqa: SLF001 -- as above
-        if plan.getClass().getSimpleName() == "Project" and plan.projectList().size() == 1:
+        of_stream = plan_of(self._df).output()
+        if kind_of(plan) == "Project" and plan.projectList().size() == 1:
             one = plan.projectList().apply(0)
             for place, name in enumerate(self._df.columns):
                 attribute = of_stream.apply(place)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,7 @@ from panekeeper.framework.declarations.durations import Duration, to_seconds, to
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
+from panekeeper.framework.engine.sources.streams import nodes
 from panekeeper.state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
@@ -172,16 +173,9 @@ def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
     state_format = spark.conf.get(FORMAT_SETTING) or _WITHOUT_IDS
     if state_format != _WITHOUT_IDS:
         stateful = jvm.java.lang.Class.forName(_STATEFUL)
-        writers = [one for one in _operators(plan) if stateful.isInstance(one)]
+        writers = [one for one in nodes(plan) if stateful.isInstance(one)]
         metadata["stateUniqueIds"] = {str(one.stateInfo().get().operatorId()): _state_ids(jvm, one) for one in writers}
     return f"v{state_format}\n{json.dumps(metadata, separators=(',', ':'))}"
-
-
-def _operators(plan: Any) -> Iterator[Any]:
-    yield plan
-    children = plan.children()
-    for number in range(children.size()):
-        yield from _operators(children.apply(number))
 
 
 def _state_ids(jvm: Any, operator: Any) -> list[list[str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.sources.streams import kind_of, sources_of
+from panekeeper.framework.engine.sources.streams import kind_of, nodes, plan_of, sources_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -24,20 +24,20 @@ def cautions(df: DataFrame, name: str, *, event_time: str | None) -> Iterator[st
         name: of the job.
         event_time: the column of `windowed()`; with it Spark takes no watermark but that of the job.
     """
-    nodes = [*_nodes(df._jdf.queryExecution().analyzed())]  # noqa: SLF001 -- a plan has no public form
-    if any(kind == "Deduplicate" and _is_unbounded(node) for kind, node in nodes):
+    found = [(kind_of(node), node) for node in nodes(plan_of(df))]
+    if any(kind == "Deduplicate" and _is_unbounded(node) for kind, node in found):
         where = "in a query of its own before this one: " if event_time is not None else ""
         yield (
             f"dropDuplicates() before the windows of {name!r} keeps every row that it has seen, for ever: no watermark "
             f"bounds it. Bound it {where}df.withWatermark(...).dropDuplicatesWithinWatermark([...]) "
             "(docs/chained-jobs.md)"
         )
-    if any(kind == "Join" and _joins_without_bounds(node) for kind, node in nodes):
+    if any(kind == "Join" and _joins_without_bounds(node) for kind, node in found):
         yield (
             f"a join of streams before the windows of {name!r} keeps every row of both, for ever: no watermark bounds "
             "it. Let one operator have both streams, each with its window: ports(a, b).operator(...)"
         )
-    has_filter = any(kind == "Filter" and "refinement#" in str(node.condition()) for kind, node in nodes)
+    has_filter = any(kind == "Filter" and "refinement#" in str(node.condition()) for kind, node in found)
     for _, source in sources_of([df]):
         names = set(source.schema().fieldNames())
         if names >= _RESULTS and "_change_type" not in names and not has_filter:
@@ -46,14 +46,6 @@ def cautions(df: DataFrame, name: str, *, event_time: str | None) -> Iterator[st
                 'computed from them counts it twice. Read one row a pane, df.where("refinement = 0") if the panes '
                 "never refine, or the changes of the view (docs/chained-jobs.md)"
             )
-
-
-def _nodes(plan: Any) -> Iterator[tuple[str, Any]]:
-    """Yield a plan and all below it, each with the name of its class."""
-    yield kind_of(plan), plan
-    children = plan.children()
-    for number in range(children.size()):
-        yield from _nodes(children.apply(number))
 
 
 def _is_unbounded(deduplicate: Any) -> bool:
@@ -68,4 +60,4 @@ def _joins_without_bounds(join: Any) -> bool:
     """Whether both sides are streams, neither with a watermark."""
     if not (join.left().isStreaming() and join.right().isStreaming()):
         return False
-    return not any(kind == "EventTimeWatermark" for kind, _ in _nodes(join))
+    return not any(kind_of(node) == "EventTimeWatermark" for node in nodes(join))

@@ -20,15 +20,28 @@ _SHARE = 4
 """The files of a micro-batch may have this part of the memory of the machine."""
 
 
+def plan_of(df: DataFrame) -> Any:
+    """Return the analyzed plan of a stream."""
+    return df._jdf.queryExecution().analyzed()  # noqa: SLF001 -- a plan has no public form
+
+
+def nodes(plan: Any) -> Iterator[Any]:
+    """Yield the nodes of a plan, from its result to its sources."""
+    yield plan
+    children = plan.children()
+    for number in range(children.size()):
+        yield from nodes(children.apply(number))
+
+
 def leaves(df: DataFrame) -> Iterator[Any]:
     """Yield what a stream is made of: its sources, in the order in which Spark numbers them, and tables at rest."""
-    found: Any = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 -- a plan has no public reader
+    found: Any = plan_of(df).collectLeaves()
     yield from (found.apply(number) for number in range(found.size()))
 
 
-def kind_of(leaf: Any) -> str:
-    """Return the name of the class by which Spark plans a source."""
-    return str(leaf.getClass().getSimpleName())
+def kind_of(node: Any) -> str:
+    """Return the name of the class of a node of a plan, such as a source."""
+    return str(node.getClass().getSimpleName())
 
 
 def sources_of(streams: Iterable[DataFrame]) -> list[tuple[DataFrame, Any]]:
