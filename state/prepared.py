@@ -13,7 +13,6 @@ after that Spark's log has the commit of the batch, so a process that comes late
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -84,7 +83,6 @@ class PreparedBatch:
         declaration: by which it was computed, as it is recorded; empty for one that a restore records.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
-        identity: what the job is by which its state is found (`IDENTITY`); empty for one that a restore records.
         tables: role -> what the table has once the batch is complete: its `path`, its `id`, and its newest `batch` in
             this epoch, -1 for none.
     """
@@ -104,7 +102,6 @@ class PreparedBatch:
     is_flush: bool = False
     drain_file: int | None = None
     resumed_us: int | None = None
-    identity: Mapping[str, Any] = field(default_factory=dict, repr=False)
     tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def lost_files(self, folder: CheckpointFolder) -> list[str]:
@@ -115,10 +112,6 @@ class PreparedBatch:
         """Return the content of the file."""
         stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("writes", "rows")}
         return encode_header(stored | {"writes": [asdict(one) for one in self.writes]}, self.rows)
-
-
-IDENTITY = ("name", "group_ids", "settings")
-"""What of a job's record is never changed once a batch was run: in which key group a partition is, for example."""
 
 
 def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
@@ -171,25 +164,17 @@ def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
 
 
 def as_computed(folder: CheckpointFolder, record: JobRecord, batch: int | None) -> JobRecord:
-    """Return a job's record with declaration and identity by which a batch was computed; itself if it says the same.
+    """Return a job's record with the declaration by which a batch was computed; itself if it says the same.
 
-    A start may be paused while it writes its own record, which is that of no batch then. `batch` is the last one that
-    is committed, or recorded.
+    A process that was suspended amid a batch records that batch when it goes on, and a start may have recorded a new
+    declaration meanwhile (A2). `batch` is the last one that is committed, or recorded.
     """
     found = last_prepared(folder, record, batch)
-    if found is None:
-        return record
-    stored = record.to_json()
-    declaration = corrected(record.declaration, found.declaration, batch)
-    identity = {name: found.identity.get(name, stored[name]) for name in IDENTITY}
-    if declaration is record.declaration and all(_same(identity[name], stored[name]) for name in IDENTITY):
+    declaration = record.declaration if found is None else corrected(record.declaration, found.declaration, batch)
+    if declaration is record.declaration:
         return record
     _log.warning("batch %s of job %s was computed by another declaration than the recorded one", batch, record.name)
-    return replace(record, declaration=declaration, **{**identity, "group_ids": tuple(identity["group_ids"])})
-
-
-def _same(one: Any, other: Any) -> bool:
-    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+    return replace(record, declaration=declaration)
 
 
 def not_needed(folder: CheckpointFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:

@@ -74,7 +74,6 @@ from panekeeper.state.codec import with_columns
 from panekeeper.state.history import corrected
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import (
-    IDENTITY,
     PreparedBatch,
     TableWrite,
     last_prepared,
@@ -312,7 +311,6 @@ class BatchJournal:
             large_hashes={tag: batch.hashes[tag] for tag in batch.large_tags},
             job=self.record.id,
             declaration=self.record.declaration,
-            identity={name: getattr(self.record, name) for name in IDENTITY},
             tables=self.tables | written,
             sink_writer=self.record.transaction("sink") if self.writer.has_user_sink and RESULTS in rows else None,
             is_flush=batch.flushed,

@@ -314,9 +314,7 @@ def first_record(
 def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, *, is_first: bool) -> None:
     """Write the record of a checkpoint in which no batch was begun.
 
-    A process may be paused here until another one has written its own, and run batches. The first record of a folder
-    is never replaced by another one's; of a later one, whatever depends on it is taken from the record of the batch
-    that was computed last (`panekeeper.state.prepared.as_computed`).
+    The first record of a folder is never replaced by another one's (A2).
     """
     try:
         if is_first:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,7 @@ from integration_tests.selection import first_before_release
 from panekeeper import CheckpointInUse, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
-from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.state.checkpoint.folder import JOB_FILE, prepared_file
-from panekeeper.state.key_groups import group_ids
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,28 +176,3 @@ def test_rows_beside_a_record_that_comes_late_are_still_there(
     prepared.write_bytes(record)
     run(readings).flush()
     assert sorted(row["total"] for row in readings.rows("log")) == [1, 2, 4, 8]
-
-
-@pytest.mark.parametrize(
-    "late", [{"group_ids": 4}, pytest.param({"name": "other", "group_ids": 4}, marks=pytest.mark.extended)], ids=str
-)
-def test_rows_go_to_the_key_groups_of_the_last_batch_whatever_a_paused_start_has_written(
-    readings: Readings, late: dict[str, Any]
-) -> None:
-    """It was the first start, with another number of key groups, and wrote its record once another one had run."""
-    keys = "abcdef"
-    readings.put(*((key, "10:00:10", 1) for key in keys), ("a", "10:05:00", 0))
-    run(readings)
-    job = readings.epoch / JOB_FILE
-    groups = list(group_ids(late["group_ids"], late["group_ids"]))
-    job.write_text(json.dumps(json.loads(job.read_text()) | late | {"group_ids": groups}))
-    with pytest.raises(SavepointRefused, match="stop the job and start it once"):
-        savepoint(str(readings.checkpoint), "one", to=readings.folder / "saved")
-
-    readings.put(*((key, "10:00:50", 10) for key in keys), ("a", "10:30:00", 0))
-    run(readings)
-    first = [row for row in readings.rows("log") if f"{row['pane_start']:%H:%M}" == "10:00"]
-    assert sorted((row["sensor"], row["refinement"], row["total"]) for row in first) == sorted(
-        [*((key, 0, 1) for key in keys), *((key, 1, 11) for key in keys)]
-    )
-    assert len(json.loads(job.read_text())["group_ids"]) == 2
