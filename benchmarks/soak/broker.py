@@ -107,14 +107,6 @@ class Broker:
         self._create(topic, partitions, {name.replace("_", "."): value for name, value in settings.items()})
         return topic
 
-    def create_again(self, topic: str, partitions: int) -> None:
-        """Delete a topic, and create another one of its name."""
-        for deleted in self._admin.delete_topics([topic]).values():
-            deleted.result(_TIMEOUT)
-        while topic in self._admin.list_topics(timeout=_TIMEOUT).topics:
-            continue  # the broker deletes it after its response
-        self._create(topic, partitions, {})
-
     def _create(self, topic: str, partitions: int, config: dict[str, str]) -> None:
         for created in self._admin.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
             created.result(_TIMEOUT)

@@ -256,14 +256,12 @@ class Input:
         place: path, topics or table; empty if the source has no such thing.
         how: digest of its format and options, by which two sources of one place differ.
         by_name: files are known by their names alone, and not by their paths.
-        topics: topic of Kafka -> the ids of its cluster and of itself, when the last batch read it.
     """
 
     kind: str
     place: str
     how: str = ""
     by_name: bool = False
-    topics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def identity(self) -> tuple[str, str, str]:

@@ -48,7 +48,7 @@ from panekeeper.framework.engine.session.settings import (
 )
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
-from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs
+from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs, require_topics_named
 from panekeeper.framework.engine.sources.streams import is_there, options_of, sources_of
 from panekeeper.state.checkpoint.folder import (
     JOB_FILE,
@@ -210,6 +210,7 @@ def open_checkpoint(
         record = upgraded_record(files, known, new)
     if not own_query:
         require_same_inputs(files, record.name, inputs_of(streams))
+        require_topics_named(files, streams)
     if started:
         _require_files_of_unfinished_batch(files, [] if own_query else streams, accepted)
     return record, with_history(pipeline, record)

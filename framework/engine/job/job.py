@@ -26,7 +26,6 @@ from panekeeper.framework.engine.session.settings import start_with_settings
 from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
 from panekeeper.framework.engine.sink.downtime import Downtime, build_report
 from panekeeper.framework.engine.sources.inputs import InputsRecord, inputs_of
-from panekeeper.framework.engine.sources.topics import topics_read
 from panekeeper.state.checkpoint.clock import Deadline, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
 from panekeeper.state.checkpoint.epochs import read_pointer
@@ -117,9 +116,7 @@ class Job:
         self._name, self._spark = record.name, files.spark
         self._lease, self._journal = journal.lease, replace(journal, files=files)
         streams = [port.intake.df for port in pipeline.ports]
-        self._inputs = InputsRecord(
-            files.without_java(), inputs_of(streams), topics_read(streams), self._lease.require_held
-        )
+        self._inputs = InputsRecord(files.without_java(), inputs_of(streams))
         self._control_cleanup = ControlCleanup(files)
         self._totals = RunTotals(len(record.group_ids))
         self._logged_errors: set[tuple[str, str]] = set()
@@ -382,7 +379,7 @@ class Job:
         self._first_batch_started.set()
         try:
             self._lease.require_held()  # whoever has taken over reads the state
-            self._inputs.before_reading(number)
+            self._inputs.before_reading()
             if self._last_control_file is not None:  # the batch that has read it is committed now
                 query = None if "availableNow" in self._trigger else self._query
                 self._control_cleanup.remove_processed(self._last_control_file, query)
@@ -405,7 +402,6 @@ class Job:
             clock.end("plan")
             report = self._downtime_report(batch)
             self._downtime = report or self._downtime
-            self._inputs.after_reading()
             open_panes = self._totals.open_panes_after(batch)
             return BatchContext(started_us=started_us, open_panes=open_panes, downtime=report)
 
@@ -520,7 +516,6 @@ class Job:
         self._end_with_session()
         if streaming.is_running(self._query):
             return None
-        self._inputs.close()
         self._tick_scheduler.close()
         state = self._state()
         if state is JobState.FAILED and self._failure is None:

@@ -34,7 +34,11 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
 
     jvm: Any = spark._jvm  # noqa: SLF001 -- Kafka's client is among the session's Java libraries
     try:
-        admin = kafka_client(jvm, options)
+        settings = jvm.java.util.HashMap()
+        for name, value in options.items():
+            if name.startswith("kafka."):
+                settings.put(name.removeprefix("kafka."), value)
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
         try:
             admin.describeTopics(jvm.java.util.List.of(topic)).allTopicNames().get()
         finally:
@@ -43,15 +47,6 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
         text = str(error.java_exception.toString())
         problem = kafka_problem(text) or f"Kafka's client reports: {text}"
         raise OutputNotWritable(f"results cannot be sent to topic {topic!r}: {problem}") from error
-
-
-def kafka_client(jvm: Any, options: Mapping[str, str]) -> Any:
-    """Return Kafka's client for what has no messages, with the options of a source or sink; to be closed."""
-    settings = jvm.java.util.HashMap()
-    for name, value in options.items():
-        if name.startswith("kafka."):
-            settings.put(name.removeprefix("kafka."), value)
-    return jvm.org.apache.kafka.clients.admin.AdminClient.create(settings)
 
 
 def kafka_problem(text: str) -> str | None:
@@ -64,9 +59,8 @@ def kafka_problem(text: str) -> str | None:
         reason = _REASON.search(text)
         which = f" ({reason[1].rstrip('.')})" if reason else ""
         return (
-            f"messages that it has not read are gone from Kafka{which}. Nothing was skipped. If a topic was "
-            "deleted and created again, the next start says so, and what to do; else send them again to another topic, "
-            "or start once with the option failOnDataLoss=false, which skips them"
+            f"messages that it has not read are gone from Kafka{which}. Nothing was skipped. Send them again to "
+            "another topic, or start once with the option failOnDataLoss=false, which skips them"
         )
     found = _CLIENT_ERROR.search(text)
     if found is None:

@@ -3,5 +3,4 @@
 streams.py  Which sources has a stream, with which options, and do its files fit into one micro-batch?
 inputs.py   Do the sources of a job read what those of their numbers have read before?
 cautions.py What in a stream runs without an error and is seldom meant?
-topics.py   Were topics of Kafka deleted and created again?
 """

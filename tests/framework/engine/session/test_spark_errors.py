@@ -207,8 +207,8 @@ with consumer group spark-kafka-source-141ad0f9--775695163-executor.
 """
 GONE = (
     "messages that it has not read are gone from Kafka (Could not read records in offset [6, 12) for topic partition "
-    "readings-1). Nothing was skipped. If a topic was deleted and created again, the next start says so, and what to "
-    "do; else send them again to another topic, or start once with the option failOnDataLoss=false, which skips them"
+    "readings-1). Nothing was skipped. Send them again to another topic, or start once with the option "
+    "failOnDataLoss=false, which skips them"
 )
 AWAY = (
     "[STREAM_FAILED] Query terminated with exception: org.apache.kafka.common.errors.TimeoutException: Timed out "

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from re import fullmatch
 from typing import Any
 
 import pytest
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, CorruptState, IncompatibleCheckpoint
-from panekeeper.framework.engine.sources.inputs import InputsRecord, require_same_inputs
+from panekeeper.framework.engine.sources.inputs import InputsRecord, require_same_inputs, topics_left_out
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import Input, read_inputs, write_inputs
 
@@ -162,13 +163,13 @@ def test_what_is_to_be_read_is_recorded_before_the_very_first_batch(tmp_path: Pa
     """The process may be killed as soon as Spark has logged that batch. Later Spark may refuse the inputs first."""
     checkpoint = LocalFolder(tmp_path / "checkpoint")
     for place in ("in/a", "in/b"):
-        InputsRecord(checkpoint, [topics(place)], {}).before_query()
+        InputsRecord(checkpoint, [topics(place)]).before_query()
         assert read_inputs(checkpoint) == [topics(place)]
     checkpoint.write_json("offsets/0", {})
-    later = InputsRecord(checkpoint, [topics("c")], {})
+    later = InputsRecord(checkpoint, [topics("c")])
     later.before_query()
     assert read_inputs(checkpoint) == [topics("in/b")]
-    later.before_reading(0)
+    later.before_reading()
     assert read_inputs(checkpoint) == [topics("c")]
 
 
@@ -177,15 +178,15 @@ def test_a_first_start_that_was_paused_replaces_no_record_of_the_one_that_has_be
 
     class Paused(LocalFolder):
         def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
-            InputsRecord(LocalFolder(self.path), [topics("b"), topics("a")], {}).before_query()
+            InputsRecord(LocalFolder(self.path), [topics("b"), topics("a")]).before_query()
             super().write_json(name, value, replace=replace)
 
     paused = Paused(tmp_path / "checkpoint")
     with pytest.raises(CheckpointInUse, match="while this one was paused; start the job again"):
-        InputsRecord(paused, [topics("a"), topics("b")], {}).before_query()
+        InputsRecord(paused, [topics("a"), topics("b")]).before_query()
     assert read_inputs(paused) == [topics("b"), topics("a")]
     other = Paused(tmp_path / "other")
-    InputsRecord(other, [topics("b"), topics("a")], {}).before_query()  # as where a store repeats a write
+    InputsRecord(other, [topics("b"), topics("a")]).before_query()  # as where a store repeats a write
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])
@@ -211,3 +212,21 @@ def test_before_the_first_batch_any_input_is_taken(checkpoint: Checkpoint) -> No
         check(checkpoint, other)
     checkpoint.remove("offsets/0")
     check(checkpoint, other)
+
+
+@pytest.mark.parametrize(
+    ("options", "left"),
+    [
+        ({"subscribe": "a, b"}, ["c"]),
+        ({"subscribe": "c,b,a,d"}, []),
+        ({"assign": '{"a":[0],"c":[1]}'}, ["b"]),
+        ({"subscribepattern": "[ab]"}, ["c"]),
+    ],
+)
+def test_a_topic_that_was_read_is_one_that_the_options_name(options: dict[str, str], left: list[str]) -> None:
+    """By a list, by the partitions of each, or by a pattern. A topic that is named anew was not read before."""
+
+    def matches(pattern: str, topic: str) -> bool:
+        return fullmatch(pattern, topic) is not None
+
+    assert topics_left_out(options, ["c", "b", "a"], matches) == left
