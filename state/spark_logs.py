@@ -165,20 +165,10 @@ def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Cal
     return files
 
 
-def files_between(folder: CheckpointFolder, source: int, after: int, end: int) -> Iterator[str]:
-    """Yield the URLs of the files in the entries of a source's log after one, up to another. Raises `CorruptState`."""
-    return (line["path"] for line in _files_of(folder, source, after) if after < line["batchId"] <= end)
-
-
 def found_files(folder: CheckpointFolder, source: int | None = None) -> Iterator[str]:
     """Yield the URL of each file that a source, or all of them, have found, newest last. Raises `CorruptState`."""
     for number in folder.names(SOURCES_FOLDER) if source is None else [source]:
-        yield from (line["path"] for line in _files_of(folder, number))
-
-
-def _files_of(folder: CheckpointFolder, source: int | str, after: int = -1) -> Iterator[dict[str, Any]]:
-    """Yield the lines of files in a source's log, but those of entries up to `after` that are in files of their own."""
-    log = f"{SOURCES_FOLDER}/{source}"
-    for name in needed_entries(folder.names(log)):
-        if int(name.partition(".")[0]) > after:
-            yield from (one for one in log_lines(folder, f"{log}/{name}") if isinstance(one, dict) and "path" in one)
+        log = f"{SOURCES_FOLDER}/{number}"
+        for name in needed_entries(folder.names(log)):
+            lines = log_lines(folder, f"{log}/{name}")
+            yield from (one["path"] for one in lines if isinstance(one, dict) and "path" in one)

@@ -190,7 +190,6 @@ class DeltaJob:
         *,
         checkpoint: str | os.PathLike[str],
         trigger: QueryTrigger = "immediate",
-        accept_batch: int | None = None,
         attach: bool = False,
     ) -> Job:
         """Start the job, or resume it from `checkpoint`. Returns once the first batch runs; `Job.await_end` waits.
@@ -200,8 +199,6 @@ class DeltaJob:
                 and `session(s3=True)`). It may be renamed, moved, or reached by a link while no job runs.
             trigger: `"available_now"` processes what is there and ends; `"immediate"` runs until stopped; a duration
                 such as `"10 seconds"`, of a millisecond or more, begins a batch at that period until stopped.
-            accept_batch: number of an unfinished batch that may go on without what is lost of it, as an error has said:
-                input files, a table, or what was recorded of it (docs/lifecycle.md).
             attach: if this process runs the job already, by the same declaration, return that: so a cell of a notebook
                 can be run again. It goes on with the code of operators and functions with which it was started.
 
@@ -211,7 +208,7 @@ class DeltaJob:
         Raises:
             DeclarationError: `trigger` is none of these.
             CheckpointError: the folder belongs to another job, or to a declaration whose state does not fit; the job
-                was flushed, one runs on it, or a batch is unfinished and something of it is lost.
+                was flushed, or one runs on it.
             SinkError: a table cannot take the results.
             SetupError: the session cannot run it.
             StateError: the stored state cannot be used.
@@ -240,7 +237,6 @@ class DeltaJob:
             layout=self._layout,
             sink=self._sink,
             trigger=options,
-            accepted=accept_batch,
         )
         return start_job(CheckpointFiles(self._spark, place), start)
 

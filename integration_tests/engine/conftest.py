@@ -66,12 +66,11 @@ class Readings:
         *,
         window: TimeInterval | None = None,
         total: str = "sum",
-        files: str = "*.json",
         deduplicated: bool = False,
         **options: Any,
     ) -> Computation:
         given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 4}
-        read = self.stream() if files == "*.json" else self.stream(pathGlobFilter=files)
+        read = self.stream()
         stream = windowed(read.dropDuplicates(["value"]) if deduplicated else read, **(given | options))
         by_minute = stream.window(window or TimeInterval(60, discard_age=120))
         return by_minute.aggregate(total=getattr(agg, total)("value"), n=agg.count())

@@ -44,12 +44,7 @@ from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
 from panekeeper.framework.engine.job.query import spark_commit
-from panekeeper.framework.engine.job.table_checks import (
-    TableRecord,
-    require_has,
-    require_no_later_batch,
-    require_signed,
-)
+from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
@@ -145,7 +140,6 @@ class BatchJournal:
         writer: writes the tables.
         lease: must be held.
         declared: role -> path of the tables of this start.
-        accepted: number of the batch that may go on without what is lost of it.
         tables: what the tables have by now.
     """
 
@@ -154,7 +148,6 @@ class BatchJournal:
     writer: BatchWriter
     lease: Lease
     declared: Mapping[str, str | None]
-    accepted: int | None = None
     tables: TableRecord = field(default_factory=dict)
     _last: PreparedBatch | None = None  # of this run, without its rows
 
@@ -364,17 +357,16 @@ class BatchJournal:
                 require_owned(spark, {one.role: path}, self.record)
                 require_no_later_batch(self.files.root, self.record, {one.role: path}, last, begun=number)
                 known = {"path": path, "id": one.table or id_, "batch": one.after}
-                if require_has(self.record, one.role, path, id_, known, last) < 0:
-                    require_signed(self.record, one.role, path, last)
+                require_has(self.record, one.role, path, id_, known, last)
                 return replace(one, path=path, table=id_)
         what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
         is_declared = declared is not None and place_of(declared) == place_of(one.path)
-        if self.accepted == number or (one.role == "view" and not is_declared):  # the log has all that the view has
+        if one.role == "view" and not is_declared:  # the log has all that the view has
             _log.warning("%s is gone: they are left out", what)
             return None
         raise SinkError(
-            f"{what} is gone, or is another table now. Mount its volume, or put it back; or restore a savepoint. If it "
-            f"is lost, start(..., accept_batch={number}) leaves these rows out, which are in no table then"
+            f"{what} is gone, or is another table now. Mount its volume, or put it back; or, if it is lost, restore a "
+            "savepoint, or reset the job to its initial state"
         )
 
     def _remove_all_but(self, needed: PreparedBatch | None) -> None:

@@ -1,4 +1,4 @@
-"""Does what is started fit the checkpoint: session, folders, declaration, and the files of a batch that is run again?
+"""Does what is started fit the checkpoint: session, folders, declaration, sources?
 
 Each failed check is an error that says what to do, instead of wrong results or a Java stack trace later.
 
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import posixpath
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
@@ -49,14 +49,12 @@ from panekeeper.framework.engine.session.settings import (
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sources.inputs import inputs_of, require_same_inputs, require_topics_named
-from panekeeper.framework.engine.sources.streams import is_there, options_of, sources_of
 from panekeeper.state.checkpoint.folder import (
     JOB_FILE,
     METADATA_FILE,
     OFFSETS_FOLDER,
     TABLES_FILE,
     CheckpointFolder,
-    batch_numbers,
     damaged,
     local_path,
 )
@@ -85,11 +83,11 @@ from panekeeper.state.key_groups import group_ids
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import as_computed, last_decided
 from panekeeper.state.records import IntervalRecord
-from panekeeper.state.spark_logs import files_between, offset_lines, source_ends
+from panekeeper.state.spark_logs import offset_lines
 from panekeeper.state.spark_store import HEADER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -158,7 +156,6 @@ def open_checkpoint(
     pipeline: Pipeline,
     *,
     own_query: bool = False,
-    accepted: int | None = None,
     complete: Callable[[JobRecord], object] = lambda _: None,
 ) -> tuple[JobRecord, Pipeline]:
     """Return the checkpoint's record of a computation, and the computation with its history. A new folder gets one.
@@ -169,7 +166,6 @@ def open_checkpoint(
         files: the checkpoint.
         pipeline: the computation, as it is declared.
         own_query: the query is one of the user's own.
-        accepted: number of an unfinished batch that may be run again without files that are gone.
         complete: completes the batch that was begun last, if it was prepared; called with the record when the
             declaration fits, and before the state is read.
 
@@ -178,7 +174,7 @@ def open_checkpoint(
         IncompatibleCheckpoint: the declaration changed since the checkpoint was written, and the state does not fit.
         JobFinished: the job was flushed.
         StateError: the record is damaged, or from another version.
-        CheckpointError: the folder cannot be written, or files of an unfinished batch are gone.
+        CheckpointError: the folder cannot be written.
     """
     known, started = read_record(files), not is_new(files)
     if known is None and (started or files.exists(METADATA_FILE)):
@@ -211,8 +207,6 @@ def open_checkpoint(
     if not own_query:
         require_same_inputs(files, record.name, inputs_of(streams))
         require_topics_named(files, streams)
-    if started:
-        _require_files_of_unfinished_batch(files, [] if own_query else streams, accepted)
     return record, with_history(pipeline, record)
 
 
@@ -238,51 +232,6 @@ def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, dec
             f"the declaration of job {name!r} differs from its checkpoint {files.root}:\n{lines}\n"
             f"{advice[:1].upper()}{advice[1:]}."
         )
-
-
-# A batch that is run again. Spark has logged which files it reads. One that is gone meanwhile, or that a filter leaves
-# out now, it leaves out without an error, and its rows would be in no table.
-
-
-def _require_files_of_unfinished_batch(
-    files: CheckpointFiles, streams: Iterable[DataFrame], accepted: int | None
-) -> None:
-    """Refuse to run a batch again without files that it reads, unless the user accepts that for this batch."""
-    begun, committed = last_batches(files)
-    if begun in (None, committed, accepted):
-        return
-    assert begun is not None
-    jvm: Any = files.spark._jvm  # noqa: SLF001 -- only Hadoop knows its patterns
-    given = [options_of(leaf).get("pathglobfilter") for _, leaf in sources_of(streams)]
-    filters = {number: jvm.org.apache.hadoop.fs.GlobFilter(one) for number, one in enumerate(given) if one is not None}
-    gone = []
-    for source, url in files_of_batch(files.without_java(), begun):
-        if not is_there(files.spark, url):
-            gone.append(url)
-        elif source in filters and not filters[source].accept(jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))):
-            raise CheckpointError(
-                f"batch {begun} of {files.root} is not finished, and the option pathGlobFilter={given[source]} leaves "
-                f"out a file that it reads, {url}: its rows would be in no table. Start once with the filter of before "
-                f'and trigger="available_now"; or start(..., accept_batch={begun}) runs it without such files'
-            )
-    if gone:
-        more = f" and {len(gone) - 1} more" if len(gone) > 1 else ""
-        raise CheckpointError(
-            f"batch {begun} of {files.root} is not finished, and files that it reads are gone: {gone[0]}{more}. "
-            "Put them back, under the same names and with their times (cp -p), as Spark may read a new file of an old "
-            f"name once more; if they are lost, start(..., accept_batch={begun}) runs it without their rows"
-        )
-
-
-def files_of_batch(folder: CheckpointFolder, batch: int) -> Iterator[tuple[int, str]]:
-    """Yield source and URL of each file that a batch reads; but for those of the control stream, its last source."""
-    if batch and batch - 1 not in batch_numbers(folder, OFFSETS_FOLDER):
-        return  # where it begins is not known
-    ends, before = source_ends(folder, batch), source_ends(folder, batch - 1) if batch else []
-    for source, end in enumerate(ends[:-1]):
-        if end is not None:
-            after = before[source] if source < len(before) else None
-            yield from ((source, url) for url in files_between(folder, source, -1 if after is None else after, end))
 
 
 # The record of the job's declaration

@@ -78,7 +78,6 @@ class Start:
         layout: how tables are created; None: as by default.
         sink: one of the user's own beside the tables; None: there is none.
         trigger: how the query is triggered, as Spark names it.
-        accepted: number of an unfinished batch that may go on without what is lost of it.
     """
 
     pipeline: Pipeline
@@ -87,7 +86,6 @@ class Start:
     layout: TableLayout | None
     sink: Sink | None
     trigger: Mapping[str, Any]
-    accepted: int | None = None
 
 
 def start_job(root: CheckpointFiles, start: Start) -> Job:
@@ -147,12 +145,12 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         if (old := follow(files.without_java(), lease.require_held)) is not None:
             logger("job", job=known.name).info("%s was %s before: Spark's files have its new name", files.place, old)
     writer = TableWriter(user_sink=start.sink)
-    journal = partial(BatchJournal, files=files, writer=writer, lease=lease, accepted=start.accepted)
+    journal = partial(BatchJournal, files=files, writer=writer, lease=lease)
 
     def complete(record: JobRecord) -> object:
         return journal(record=record, declared=asdict(start.tables)).complete()
 
-    record, pipeline = open_checkpoint(files, start.pipeline, accepted=start.accepted, complete=complete)  # 5
+    record, pipeline = open_checkpoint(files, start.pipeline, complete=complete)  # 5
     point_to(files, record)
     new, made = is_new(files), read_tables(files)
     written = {} if new else made

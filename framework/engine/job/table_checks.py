@@ -32,7 +32,7 @@ from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.folder import place_of
-from panekeeper.state.checkpoint.job_record import OWNER, is_new, write_tables
+from panekeeper.state.checkpoint.job_record import is_new, write_tables
 from panekeeper.state.history import HISTORY
 from panekeeper.state.prepared import last_decided, last_prepared
 
@@ -185,7 +185,6 @@ def require_all_batches(
         if before is not None and (before["id"] == ids[role] or place_of(before["path"]) == place_of(path)):
             require_has(record, role, path, ids[role], before, last_transaction)
         if record.epoch and place_of(path) in own and last_transaction(path, record.joined(role)) != record.epoch:
-            require_signed(record, role, path, last_transaction)
             raise _missing(role, path, "is an older copy: it is from before the last restore or reset")
         found[role] = {"path": path, "id": ids[role], "batch": batch}
     return found
@@ -193,40 +192,22 @@ def require_all_batches(
 
 def require_has(
     record: JobRecord, role: str, path: str, id_: str, known: Mapping[str, Any], last_transaction: LastTransaction
-) -> int:
-    """Refuse a table with this id if it lacks what is `known` to be written to it; return its newest batch, or -1.
+) -> None:
+    """Refuse a table with this id if it lacks what is `known` to be written to it.
 
     Raises:
-        SinkError: it is an older copy, or another table, or Delta has removed its transactions.
+        SinkError: it is an older copy, or another table.
     """
     batch = last_transaction(path, record.transaction(role))
     is_other = known["batch"] >= 0 and known["id"] != id_  # whatever it has: the batches before are in that one
     if batch >= known["batch"] and not is_other:
-        return batch
+        return
     if is_other:
         what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
         raise _missing(role, path, f"{what}; results of batches up to {known['batch']} were in that")
-    require_signed(record, role, path, last_transaction)
     newest = f"batch {batch} is" if batch >= 0 else "no batch is"
     what = f"{newest} the newest that it has of this job, and batch {known['batch']} was written to it"
     raise _missing(role, path, f"is an older copy: {what}")
-
-
-def require_signed(record: JobRecord, role: str, path: str, last_transaction: LastTransaction) -> None:
-    """Refuse a table without the transaction that each start commits before a batch (`fencing.secure`).
-
-    An older copy has it. Without it, the transactions of batches are gone, too, and not their rows.
-
-    Raises:
-        SinkError: Delta has removed its transactions.
-    """
-    if max(last_transaction(path, OWNER), last_transaction(path, record.joined(role))) < 0:
-        raise SinkError(
-            f"the {role} {path} does not say any more which batches of this job it has, as Delta has removed that from "
-            "its log while delta.setTransactionRetentionDuration was set: a batch that is written again would be there "
-            "twice. Restore a savepoint, which takes the table back to a version that is known; or give the job a new "
-            "checkpoint folder and new tables"
-        )
 
 
 def _missing(role: str, path: str, what: str) -> SinkError:

@@ -33,7 +33,7 @@ _STORE_AWAY = re.compile(
 _UNREADABLE_FILE = "[FAILED_READ_FILE."
 _INPUT_DAMAGED = (
     "If it is an input of the job and damaged, put a whole one in its place, under the same name; or move it away, and "
-    "start the job again, which says how it can go on without it"
+    "the next start leaves out its rows"
 )
 _INPUT_GONE = (
     "If it is of a Delta table that the job reads, a VACUUM has removed it before the job had read it, and each start "

@@ -34,8 +34,6 @@ def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRec
     """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.
 
     A restore and a reset to the initial state begin an epoch. Raises `SinkError` for a table of another checkpoint.
-
-    So each table has a transaction before its first batch: one without any has forgotten those of its batches, too.
     """
     own(spark, tables, record, opened)
     earlier = record.earlier_epochs(before=record.epoch)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from integration_tests.engine.readings import LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, recorded
 from panekeeper import JobFailed, JobFinished, SchemaMismatch, SinkError
-from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.sink import fault_points
-from panekeeper.framework.engine.user_sinks.protocol import ForeachBatch
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.errors import CorruptState
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
 
-def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
+def test_a_table_that_is_gone_and_has_to_get_recorded_rows_is_refused(
     story: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
     """The quarantine of the batch is nowhere else. A view that is declared no more is no loss: the log has it."""
@@ -30,11 +28,8 @@ def test_rows_of_a_table_that_is_gone_are_left_out_only_if_one_insists(
     shutil.rmtree(story.folder / "log_quarantine")
     shutil.rmtree(story.folder / "view")
     job = story.computed().to_delta(story.folder / "log")
-    for accepted in (None, 1):
-        with pytest.raises(SinkError, match=r"batch 2 .* quarantine .*log_quarantine, which is gone.*accept_batch=2"):
-            job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=accepted)
-    with pytest.raises(SinkError, match="log_quarantine is gone"):  # it has others of this job, which nothing replaces
-        job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=2)
+    with pytest.raises(SinkError, match=r"batch 2 .* quarantine .*log_quarantine, which is gone.*restore a savepoint"):
+        job.start(checkpoint=story.checkpoint, trigger="available_now")
     assert story.log() == [row for row in LOG if row in story.log()]
 
 
@@ -58,10 +53,8 @@ def test_a_table_that_is_gone_while_the_job_runs_is_not_made_anew(
     assert story.log() == LOG
 
 
-def test_a_table_that_has_forgotten_its_batches_gets_none_twice(
-    story: Readings, fail_at: Callable[[str, int], None]
-) -> None:
-    """It is refused before the recorded batch is written, also once the property is gone that made Delta forget."""
+def test_a_table_that_forgets_its_batches_gets_none_twice(story: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """It is refused before the recorded batch is written."""
     fail_in_batch_2(story, fail_at, "after-delta-commit")
     written = story.log()
     for table in ("log", "log_quarantine"):
@@ -70,32 +63,7 @@ def test_a_table_that_has_forgotten_its_batches_gets_none_twice(
         story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` SET TBLPROPERTIES ('a'='b')")
     with pytest.raises(SinkError, match=r"/log records for 'interval 1 second' only .* UNSET TBLPROPERTIES"):
         story.start()
-    for table in ("log", "log_quarantine"):
-        unset = "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
-        story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` {unset}")
-    with pytest.raises(SinkError, match=r"the log \S+/log does not say any more which batches"):
-        story.start()
     assert story.log() == written
-
-
-@pytest.mark.extended
-def test_large_rows_for_a_sink_alone_are_left_out_if_one_insists(
-    story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No table is left that takes them: the log is gone, and the sink gets what it would have got."""
-    monkeypatch.setattr(processor, "DRIVER_BYTES", 0)
-    got: list[tuple[Any, ...]] = []
-    sink = ForeachBatch(lambda rows, batch: got.extend((batch, row["sensor"]) for row in rows.collect()))
-    job = story.computed().to_delta(story.folder / "log").with_sink(sink)
-    fail_at("before-delta", 0)
-    with pytest.raises(JobFailed):
-        job.start(checkpoint=story.checkpoint, trigger="available_now").await_end(timeout=300)
-    for table in ("log", "log_quarantine", "log_metrics"):
-        shutil.rmtree(story.folder / table)
-    job = story.computed().to_delta(story.folder / "another").with_sink(sink)
-    assert job.start(checkpoint=story.checkpoint, trigger="available_now", accept_batch=0).await_end(timeout=300)
-    assert {batch for batch, _ in got} >= {2}
-    assert story.log("another") == LOG
 
 
 @pytest.mark.extended

@@ -140,16 +140,6 @@ def test_after_a_restore_a_backup_of_before_it_is_refused_also_without_a_batch(t
         tables.start()
 
 
-@pytest.mark.parametrize("is_after_restore", [False, True])
-def test_a_table_that_has_forgotten_its_batches_is_no_older_copy(tables: Tables, *, is_after_restore: bool) -> None:
-    """Delta removes the transactions of longer ago than a property says: the rows are there, and would be twice."""
-    if is_after_restore:
-        tables.begin_epoch()
-    tables.last_transaction = lambda *_: -1
-    with pytest.raises(SinkError, match=r"the log .* does not say any more which batches .* Restore a savepoint"):
-        tables.start()
-
-
 def test_commits_of_others_and_an_unfinished_batch_are_accepted(tables: Tables) -> None:
     """Whatever leaves the transactions where they are: OPTIMIZE, VACUUM, DELETE, RESTORE, a checkpoint of the log."""
     path = str(tables.paths["log"])
