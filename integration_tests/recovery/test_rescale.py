@@ -8,12 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed, TimeInterval, agg, windowed
-from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
@@ -39,9 +37,7 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
         timeout=300,
         check=True,
     )
-    fields = dict(json.loads(done.stdout))
-    jsonschema.validate(fields, COMMANDS["rescale"].schema())
-    return fields
+    return dict(json.loads(done.stdout))
 
 
 def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> None:

@@ -8,13 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import jsonschema
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from panekeeper import CheckpointError, SinkError, TimeInterval, agg, windowed
 from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.upgrade.check import check_upgrade
@@ -68,9 +66,7 @@ def test_plan_reports_what_a_start_does(
     def plan(**filled: object) -> tuple[int, dict[str, Any]]:
         (tmp_path / "program.py").write_text(PROGRAM.format(folder=readings.folder, **filled))
         code = main(["plan", str(place), "one", str(tmp_path / "program.py"), "--json"])
-        fields = json.loads(capsys.readouterr().out)
-        jsonschema.validate(fields, COMMANDS["plan"].schema())
-        return code, fields
+        return code, json.loads(capsys.readouterr().out)
 
     code, printed = plan(aggregates="n=agg.count()", watermark=30)
     assert (code, printed["verdict"]) == (0, "compatible"), printed

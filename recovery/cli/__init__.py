@@ -2,7 +2,6 @@
 
 main.py      The program: parses, runs a command, prints its result or its error, returns the exit code.
 command.py   What a command consists of, what its exit code means, arguments of several.
-commands.py  The table of commands: arguments, what each calls, the schema of its result.
+commands.py  The table of commands: arguments, and what each calls.
 output.py    What each of them prints for people.
-schema.py    What `--json` prints, as JSON schemas.
 """

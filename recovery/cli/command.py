@@ -11,7 +11,6 @@ from typing import Any
 
 from panekeeper.framework.declarations.durations import to_seconds
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.recovery.cli.schema import Schema
 
 
 class ExitCode(IntEnum):
@@ -57,7 +56,6 @@ class Command:
         arguments: those that it takes.
         run: called with the parsed arguments; returns the result as JSON-able fields, which `--json` prints.
         lines: called with these fields; returns the text that is printed without `--json`.
-        schema: returns the JSON schema of these fields.
         exit_code: called with the arguments and these fields. DONE, if not given.
     """
 
@@ -66,7 +64,6 @@ class Command:
     arguments: tuple[Argument, ...]
     run: Callable[[argparse.Namespace], dict[str, Any]]
     lines: Callable[[dict[str, Any]], str]
-    schema: Callable[[], Schema]
     exit_code: Callable[[argparse.Namespace, dict[str, Any]], ExitCode] = lambda *_: ExitCode.DONE
 
 

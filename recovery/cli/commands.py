@@ -1,4 +1,4 @@
-"""The commands of `panekeeper`: their arguments, what each of them calls, and the schema of what `--json` prints.
+"""The commands of `panekeeper`: their arguments, and what each of them calls.
 
 What a command needs of Spark, and much else, is imported when it runs: `status` answers at once, and without pyspark.
 """
@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from importlib import import_module
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +33,11 @@ from panekeeper.recovery.cli.command import (
     seconds,
     timeout,
 )
-from panekeeper.recovery.cli.schema import Schema, object_schema
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.drain import checkpoint_folder, drain
 from panekeeper.recovery.jobs.fleet import DEPTH, list_jobs
-from panekeeper.recovery.jobs.status import Health, JobStatus, Limits, status
-from panekeeper.recovery.restore.prune import PrunedEpochs, is_checkpoint, prune_epochs
+from panekeeper.recovery.jobs.status import Health, Limits, status
+from panekeeper.recovery.restore.prune import is_checkpoint, prune_epochs
 from panekeeper.recovery.savepoint import catalog
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.s3 import S3Options
@@ -58,17 +56,6 @@ def s3_options(options: Namespace) -> S3Options:
 def checkpoint_of(options: Namespace) -> CheckpointFolder:
     """Return the folder of CHECKPOINT, also where only Spark reaches it."""
     return checkpoint_folder(options.checkpoint, s3_options(options))
-
-
-def result(where: str, **more: Any) -> Callable[[], Schema]:
-    """Return what makes the schema of a result, whose class is imported only then, as what it is made by is.
-
-    Args:
-        where: `module:Class` below `panekeeper.recovery`.
-        more: further fields, name -> type.
-    """
-    module, _, name = where.partition(":")
-    return lambda: object_schema(getattr(import_module(f"panekeeper.recovery.{module}"), name), **more)
 
 
 def done_if(good: object) -> ExitCode:
@@ -101,13 +88,6 @@ def _jobs(options: Namespace) -> dict[str, Any]:
     return {"jobs": [asdict(one) for one in found]}
 
 
-def _drain_schema() -> Schema:
-    open_work = object_schema(panes=int | None, rows=int | None, next_due=str | None, next_watermark=str | None)
-    batches: dict[str, Any] = {"last_offset": int | None, "last_commit": int | None}
-    left = {"batch": int | None, "open": open_work}
-    return object_schema(optional=left, checkpoint=str, job=str, state=str, resumable=bool, seconds=float, **batches)
-
-
 JOBS = (
     Command(
         name="status",
@@ -115,7 +95,6 @@ JOBS = (
         arguments=(CHECKPOINT, *HEALTH, *S3),
         run=lambda options: asdict(status(checkpoint_of(options), limits=_limits(options))),
         lines=output.status_lines,
-        schema=result("jobs.status:JobStatus"),
         exit_code=lambda options, fields: _health_code(options, [fields]),
     ),
     Command(
@@ -129,7 +108,6 @@ JOBS = (
         ),
         run=_jobs,
         lines=output.jobs_lines,
-        schema=lambda: object_schema(jobs=list[JobStatus]),
         exit_code=lambda options, fields: _health_code(options, fields["jobs"]),
     ),
     Command(
@@ -138,7 +116,6 @@ JOBS = (
         arguments=(CHECKPOINT, timeout("the job"), *S3),
         run=lambda options: drain(checkpoint_of(options), timeout=options.timeout),
         lines=output.drain_lines,
-        schema=_drain_schema,
     ),
 )
 
@@ -172,20 +149,6 @@ def _savepoint(options: Namespace) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Summary:
-    """What `savepoint` and `savepoints` print of a savepoint."""
-
-    name: str
-    made_at: datetime
-    job: str
-    batch: int
-    unfinished: int | None
-    files: int
-    bytes: int
-    tables: dict[str, int]
-
-
 def _summary(manifest: Manifest) -> dict[str, Any]:
     found = {name: getattr(manifest, name) for name in ("name", "job", "batch", "unfinished")}
     tables = {role: table.version for role, table in manifest.tables.items()}
@@ -205,11 +168,6 @@ def _savepoints(options: Namespace) -> dict[str, Any]:
     }
 
 
-def _savepoints_schema() -> Schema:
-    either = {"anyOf": [object_schema(_Summary), object_schema(name=str, problem=str)]}
-    return object_schema(savepoints={"type": "array", "items": either})
-
-
 def _show(options: Namespace) -> dict[str, Any]:
     found = catalog.show(options.location, options.name, s3=s3_options(options))
     return {**asdict(found), "made_at": found.made_at.isoformat(timespec="seconds"), "bytes": found.size}
@@ -222,10 +180,6 @@ def _prune(options: Namespace) -> dict[str, Any]:
     if options.keep is None:
         raise SavepointRefused("--keep is not given; say how many savepoints of each job to keep, as --keep 3")
     return asdict(catalog.prune(options.location, keep=options.keep, s3=s3))
-
-
-def _prune_schema() -> Schema:
-    return {"anyOf": [object_schema(catalog.PruneResult), object_schema(PrunedEpochs)]}
 
 
 SAVEPOINTS = (
@@ -245,9 +199,6 @@ SAVEPOINTS = (
         ),
         run=_savepoint,
         lines=output.savepoint_lines,
-        schema=lambda: object_schema(
-            _Summary, location=str, bytes_sent=int, bytes_reused=int, values=int | None, warnings=list[str]
-        ),
     ),
     Command(
         name="savepoints",
@@ -255,7 +206,6 @@ SAVEPOINTS = (
         arguments=(LOCATION, *S3),
         run=_savepoints,
         lines=output.savepoints_lines,
-        schema=_savepoints_schema,
     ),
     Command(
         name="show",
@@ -263,7 +213,6 @@ SAVEPOINTS = (
         arguments=(LOCATION, NAME, *S3),
         run=_show,
         lines=output.show_lines,
-        schema=result("savepoint.manifest:Manifest", bytes=int),
     ),
     Command(
         name="verify",
@@ -278,7 +227,6 @@ SAVEPOINTS = (
             catalog.verify(options.location, options.name, deep=options.deep, s3=s3_options(options))
         ),
         lines=output.verify_lines,
-        schema=result("savepoint.catalog:VerifyResult"),
     ),
     Command(
         name="prune",
@@ -295,7 +243,6 @@ SAVEPOINTS = (
         ),
         run=_prune,
         lines=output.prune_lines,
-        schema=_prune_schema,
     ),
 )
 
@@ -351,13 +298,6 @@ def _offsets(options: Namespace) -> dict[str, Any]:
     return {"batch": found.batch, "sources": sources, "deleted": _deleted_messages(options, found)}
 
 
-def _offsets_schema() -> Schema:
-    source = object_schema(source=int, starting_offsets=dict[str, dict[str, int]])
-    return object_schema(
-        batch=int, sources={"type": "array", "items": source}, deleted=list[kafka.DeletedMessages] | None
-    )
-
-
 RESTORES = (
     Command(
         name="restore",
@@ -375,7 +315,6 @@ RESTORES = (
         ),
         run=_restore,
         lines=output.restore_lines,
-        schema=result("restore.checks:RestorePreview", dry_run=bool, deleted=list[kafka.DeletedMessages] | None),
     ),
     Command(
         name="clone",
@@ -389,7 +328,6 @@ RESTORES = (
         ),
         run=_clone,
         lines=output.clone_lines,
-        schema=result("restore.clone:Clone"),
     ),
     Command(
         name="offsets",
@@ -402,7 +340,6 @@ RESTORES = (
         ),
         run=_offsets,
         lines=output.offsets_lines,
-        schema=_offsets_schema,
         exit_code=lambda _, fields: done_if(not fields["deleted"]),
     ),
 )
@@ -437,12 +374,6 @@ def _plan(options: Namespace) -> dict[str, Any]:
     return check_upgrade(options.location, options.name, job, s3=s3_options(options)).fields()
 
 
-def _plan_schema() -> Schema:
-    item = object_schema(item=str, verdict=Compatibility, why=str, advice=str, differences=list[str])
-    items = {"type": "array", "items": item}
-    return object_schema(savepoint=str, job=str, new_job=str, verdict=Compatibility, items=items)
-
-
 def _rescale(options: Namespace) -> dict[str, Any]:
     from panekeeper.recovery.upgrade.rescale import rescale
 
@@ -463,12 +394,6 @@ def _drill(options: Namespace) -> dict[str, Any]:
         raise DeclarationError("no job is named to drill; name the file that declares it: --job FILE")
     results = run_drills(options.job, options.only, progress)
     return {"passed": all(one.outcome == "passed" for one in results), "results": [asdict(one) for one in results]}
-
-
-def _drill_schema() -> Schema:
-    from panekeeper.recovery.drill import Result
-
-    return {"anyOf": [object_schema(drills=list[str]), object_schema(passed=bool, results=list[Result])]}
 
 
 def _doctor(options: Namespace) -> dict[str, Any]:
@@ -516,7 +441,6 @@ OTHERS = (
         ),
         run=_maintain,
         lines=output.maintain_lines,
-        schema=result("upkeep.maintain:Upkeep", complete=bool),
         exit_code=lambda _, fields: done_if(fields["complete"]),
     ),
     Command(
@@ -535,7 +459,6 @@ OTHERS = (
         ),
         run=_plan,
         lines=output.plan_lines,
-        schema=_plan_schema,
         exit_code=lambda _, fields: done_if(fields["verdict"] == Compatibility.COMPATIBLE.value),
     ),
     Command(
@@ -549,7 +472,6 @@ OTHERS = (
         ),
         run=_rescale,
         lines=output.rescale_lines,
-        schema=result("upgrade.rescale:Rescaled"),
     ),
     Command(
         name="drill",
@@ -561,7 +483,6 @@ OTHERS = (
         ),
         run=_drill,
         lines=output.drill_lines,
-        schema=_drill_schema,
         exit_code=lambda _, found: done_if("drills" in found or found["passed"]),
     ),
     Command(
@@ -580,7 +501,6 @@ OTHERS = (
         ),
         run=_doctor,
         lines=output.doctor_lines,
-        schema=result("doctor:Examination", can_run=bool),
         exit_code=lambda _, fields: done_if(fields["can_run"]),
     ),
 )

@@ -20,14 +20,12 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.cli.command import GROUPS, Command, ExitCode
 from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.cli.output import printable
-from panekeeper.recovery.cli.schema import object_schema
 from panekeeper.state.checkpoint.job_record import installed_versions
 from panekeeper.state.log import ROOT
 
@@ -207,55 +205,17 @@ def _write_traceback(error: BaseException) -> str:
     return file.name
 
 
-class _PrintSchema(argparse.Action):
-    """`--json-schema`: prints the schema of what `--json` prints, and exits, whatever else is on the command line."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, command: Command) -> None:
-        text = "print the JSON schema of what --json prints, and exit"
-        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=text)
-        self._command = command
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        schema = {
-            "$schema": "https://json-schema.org/draft/2020-12/schema",
-            "title": f"panekeeper {self._command.name} --json",
-            "anyOf": [self._command.schema(), object_schema(error=str, kind=str)],
-        }
-        print(json.dumps(schema, indent=2))
-        parser.exit()
-
-
-class _PrintCompletion(argparse.Action):
-    """`--completion`: prints a script for a shell, made from all arguments by shtab."""
-
-    def __call__(self, parser: argparse.ArgumentParser, _: object, value: Any, __: object = None) -> None:
-        try:
-            import shtab
-        except ImportError:
-            parser.error("--completion needs shtab: pip install 'panekeeper[completion]'")
-        print(shtab.complete(parser, value))
-        parser.exit()
-
-
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line, with one for each command."""
     parser = argparse.ArgumentParser(
         prog="panekeeper", description="Inspect, drain, save, restore and change jobs by their checkpoints."
     )
     parser.add_argument("--version", action="version", version=f"panekeeper {installed_versions()['panekeeper']}")
-    parser.add_argument(
-        "--completion",
-        action=_PrintCompletion,
-        choices=("bash", "zsh", "tcsh"),
-        default=argparse.SUPPRESS,
-        help="print the completion of this command for a shell, and exit",
-    )
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     choices = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in COMMANDS.values():
         one = choices.add_parser(command.name, help=command.help, description=command.help)
         one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
-        one.add_argument("--json-schema", action=_PrintSchema, command=command)
         groups = {
             name: one.add_argument_group(name, text)
             for name, text in GROUPS.items()

@@ -33,7 +33,7 @@ Message = tuple[str, list[str | ast.FormattedValue]]
 COMMAND = re.compile(rf"`panekeeper (?:{'|'.join(COMMANDS)})[^`]*`|\bpanekeeper (?:{'|'.join(COMMANDS)}) [^`;]*$")
 """In backticks, or up to the end of the message."""
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")
-OTHER_OPTIONS = {"--packages", "--jars", "--exclude-packages", "--master", "--completion", "--version"}
+OTHER_OPTIONS = {"--packages", "--jars", "--exclude-packages", "--master", "--version"}
 """Those of spark-submit, and of `panekeeper` without a command."""
 CALL = re.compile(
     r"(?<![\w.])(?:(?:df|spark|F|agg|job|panekeeper)(?:\.\w+)+|session|windowed|ports|start|to_delta|transform"

@@ -40,7 +40,7 @@ class Failing:
         raise self.error from self.cause
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        one = Command(name="fail", help="", arguments=(), run=self.run, lines=str, schema=dict)
+        one = Command(name="fail", help="", arguments=(), run=self.run, lines=str)
         monkeypatch.setitem(COMMANDS, "fail", one)
 
 

@@ -22,11 +22,11 @@ def without_reader() -> TextIO:
     return os.fdopen(writer, "w")
 
 
-@pytest.mark.parametrize("command", ["--completion bash", "status --json-schema", "status {}", "status {} --json"])
+@pytest.mark.parametrize("command", ["--help", "status --help", "status {}", "status {} --json"])
 def test_a_reader_that_has_ended_ends_the_command_silently(
     job: FakeCheckpoint, command: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """As `panekeeper --completion bash | head`: by its exit code, and no traceback, also not as Python ends."""
+    """As `panekeeper --help | head`: by its exit code, and no traceback, also not as Python ends."""
     with without_reader() as stdout:
         monkeypatch.setattr(sys, "stdout", stdout)
         assert main(command.format(job.root).split()) == ExitCode.FAILED
