@@ -211,14 +211,18 @@ class StreamWithWindow:
         if unnamed or not aggregates:
             without = f", and {', '.join(map(str, unnamed))} has no name" if unnamed else ""
             raise DeclarationError(f"aggregate() needs at least one result column, such as n=agg.count(){without}")
-        intake, found = self._input.intake, {}
+        intake, found, conditions = self._input.intake, {}, {}
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
             what = f"aggregate {name}={aggregate}"
             found[name] = replace(aggregate, columns=tuple(intake.find(what, one) for one in aggregate.columns))
+            if aggregate.condition is not None and aggregate.where is not None:
+                intake.require_condition(what, aggregate.where)
+                conditions[aggregate.condition] = aggregate.where
         read = {column for aggregate in found.values() for column in aggregate.columns}
-        port = _port_spec(self._input, read | {*intake.partition_by, *intake.numeric_columns})
+        own = replace(self._input, intake=replace(intake, conditions=conditions))
+        port = _port_spec(own, read | {*intake.partition_by, *intake.numeric_columns})
         fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in found.items()]
         spec = JobSpec(
             window=port.window,
@@ -229,7 +233,7 @@ class StreamWithWindow:
             aggregates=found,
             pane_time=intake.pane_time,
         )
-        return _computation([self._input], spec)
+        return _computation([own], spec)
 
     def operator(
         self,
@@ -374,9 +378,9 @@ def _needs_single_group(window: Window) -> bool:
 
 
 def _port_spec(one: _Input, read: set[str]) -> PortSpec:
-    """Return the port of an input, with those of the columns `read` that it has."""
+    """Return the port of an input, with those of the columns `read` that it has, and the conditions of aggregates."""
     intake = one.intake
-    columns = intake.arrow_schema([name for name in intake.user_columns if name in read])
+    columns = intake.arrow_schema([*(name for name in intake.user_columns if name in read), *intake.conditions])
     keys = pa.schema([columns.field(name) for name in intake.partition_by])
     return PortSpec(window=one.window, keys=keys, columns=columns, on_error=intake.on_error)
 

@@ -24,6 +24,7 @@ from panekeeper.framework.core.job_spec import (
 )
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.row_json import joined, objects
+from panekeeper.framework.declarations.aggregates import CONDITION
 from panekeeper.framework.declarations.errors import InputError, as_utf8
 
 LATE = "LATE"
@@ -136,7 +137,9 @@ class Quarantine:
 
 def row_texts(table: pa.Table) -> list[str]:
     """Return each row as JSON, with all that the stream has of it, and without the columns that Panekeeper adds."""
-    columns = {name: table.column(name) for name in table.column_names if name not in (EVENT_TIME, ARRIVAL_TIME, REST)}
+    added = (EVENT_TIME, ARRIVAL_TIME, REST)
+    names = [name for name in table.column_names if name not in added and not name.startswith(CONDITION)]
+    columns = {name: table.column(name) for name in names}
     if REST not in table.column_names:
         return objects(columns)
     rest = pa.chunked_array(table.column(REST)).combine_chunks()

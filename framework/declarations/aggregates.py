@@ -4,12 +4,15 @@
     .aggregate(worst=agg.max("delay"), flight=agg.arg_max("delay", "flight"), n=agg.count())
 
 Nulls are skipped everywhere; a window whose values are all null gives null (0 for the counts, an empty list for
-`collect`). Results are the same to the last bit however the stream is split into batches, and after every restart.
+`collect`). With `where=`, a SQL condition on the columns of a row, an aggregate is of the rows for which it holds, not
+of those where it is null: `agg.sum("fare", where="status = 'paid'")`. Results are the same to the last bit however the
+stream is split into batches, and after every restart.
 Nothing here computes; the computation is in `panekeeper.framework.core.aggregates`.
 """
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +31,7 @@ __all__ = [
     "arg_min",
     "collect",
     "count",
+    "count_if",
     "first",
     "last",
     "max",
@@ -39,6 +43,10 @@ __all__ = [
 ]
 
 
+CONDITION = "_pk_where_"
+"""With what the names of the columns begin that hold conditions."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Aggregate:
     """One declared aggregate; made by the functions of this module.
@@ -48,12 +56,14 @@ class Aggregate:
         columns: the columns it reads, in the order of that function's arguments.
         user: the user's own aggregate (`agg.user` only).
         output: type of its results (`agg.user` only).
+        where: SQL condition of the rows that it is of; None: of all.
     """
 
     kind: str
     columns: tuple[str, ...]
     user: UserAggregate | None = None
     output: pa.DataType | None = None
+    where: str | None = None
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.columns  # a caller without a type checker may hand over anything
@@ -63,11 +73,18 @@ class Aggregate:
                     f'agg.{self.kind} takes names of columns, as agg.max("delay"), not {column!r}; what is '
                     'computed from columns needs a name first: df.withColumn("late", F.col("delay") > 15)'
                 )
+        where: object = self.where
+        if where is not None and (not isinstance(where, str) or not where.strip()):
+            raise DeclarationError(
+                f'agg.{self.kind}: where is {where!r}; write the condition as SQL, such as where="delay > 15"'
+            )
 
     def __str__(self) -> str:
         arguments = [repr(column) for column in self.columns]
         if self.user is not None:
             arguments.insert(0, type(self.user).__name__)
+        if self.where is not None:
+            arguments.append(f"where={self.where!r}")
         return f"agg.{self.kind}({', '.join(arguments)})"
 
     @property
@@ -75,13 +92,27 @@ class Aggregate:
         """True if the window must keep its rows, because nothing smaller says enough."""
         return self.kind == "collect" or (self.user is not None and not _has_merge(self.user))
 
+    @property
+    def condition(self) -> str | None:
+        """Name of the column that says of a row whether `where` holds; equal conditions share one."""
+        if self.where is None:
+            return None
+        return CONDITION + hashlib.blake2b(self.where.encode(), digest_size=6).hexdigest()
+
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns that it is computed from, the one of its condition last."""
+        return self.columns if self.condition is None else (*self.columns, self.condition)
+
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint.
 
         >>> max("delay").declaration()
         {'kind': 'max', 'columns': ['delay']}
         """
-        declared: dict[str, Any] = {"kind": self.kind, "columns": list(self.columns)}
+        declared: dict[str, Any] = {"kind": self.kind, "columns": list(self.read_columns)}
+        if self.where is not None:
+            declared["where"] = self.where
         if self.user is not None:
             declared["class"] = type(self.user).__qualname__
             declared["parameters"] = declared_parameters(self.user)
@@ -90,7 +121,7 @@ class Aggregate:
         return declared
 
 
-def count(column: str | None = None) -> Aggregate:
+def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
     """Count rows, as does `count("*")`; with a column, rows in which it is not null. Result: int64.
 
     >>> print(count())
@@ -98,100 +129,110 @@ def count(column: str | None = None) -> Aggregate:
     """
     given: Any = column  # a Column of Spark has an == of its own
     every_row = given is None or (isinstance(given, str) and given == "*")
-    return Aggregate(kind="count", columns=() if every_row else (given,))
+    return Aggregate(kind="count", columns=() if every_row else (given,), where=where)
 
 
-def sum(column: str) -> Aggregate:
+def count_if(condition: str) -> Aggregate:
+    """Count the rows for which a SQL condition holds. Result: int64.
+
+    >>> print(count_if("delay > 15"))
+    agg.count(where='delay > 15')
+    """
+    given: Any = condition  # None is no condition, and does not count every row
+    return count(where="" if given is None else given)
+
+
+def sum(column: str, *, where: str | None = None) -> Aggregate:
     """Add up. Result: int64 for integers, exact, null beyond 64 bits (with a row in the quarantine); double for floats.
 
     >>> print(sum("fare"))
     agg.sum('fare')
     """
-    return Aggregate(kind="sum", columns=(column,))
+    return Aggregate(kind="sum", columns=(column,), where=where)
 
 
-def mean(column: str) -> Aggregate:
+def mean(column: str, *, where: str | None = None) -> Aggregate:
     """Arithmetic mean of integers or floats. Result: double.
 
     >>> print(mean("delay"))
     agg.mean('delay')
     """
-    return Aggregate(kind="mean", columns=(column,))
+    return Aggregate(kind="mean", columns=(column,), where=where)
 
 
-def stddev(column: str) -> Aggregate:
+def stddev(column: str, *, where: str | None = None) -> Aggregate:
     """Sample standard deviation (divides by n - 1) of numbers; null for fewer than two values. Result: double.
 
     >>> print(stddev("delay"))
     agg.stddev('delay')
     """
-    return Aggregate(kind="stddev", columns=(column,))
+    return Aggregate(kind="stddev", columns=(column,), where=where)
 
 
-def max(column: str) -> Aggregate:
+def max(column: str, *, where: str | None = None) -> Aggregate:
     """Largest value of any type with an order; NaN is larger than every number. Result: the column's type.
 
     >>> print(max("delay"))
     agg.max('delay')
     """
-    return Aggregate(kind="max", columns=(column,))
+    return Aggregate(kind="max", columns=(column,), where=where)
 
 
-def min(column: str) -> Aggregate:
+def min(column: str, *, where: str | None = None) -> Aggregate:
     """Smallest value of any type with an order; NaN only if there is nothing else. Result: the column's type.
 
     >>> print(min("at"))
     agg.min('at')
     """
-    return Aggregate(kind="min", columns=(column,))
+    return Aggregate(kind="min", columns=(column,), where=where)
 
 
-def arg_max(by: str, value: str) -> Aggregate:
+def arg_max(by: str, value: str, *, where: str | None = None) -> Aggregate:
     """What `value` says in the row where `by` is largest; of equals the earliest arrival. May be null.
 
     >>> print(arg_max("delay", "flight"))
     agg.arg_max('delay', 'flight')
     """
-    return Aggregate(kind="arg_max", columns=(by, value))
+    return Aggregate(kind="arg_max", columns=(by, value), where=where)
 
 
-def arg_min(by: str, value: str) -> Aggregate:
+def arg_min(by: str, value: str, *, where: str | None = None) -> Aggregate:
     """What `value` says in the row where `by` is smallest; of equals the earliest arrival. May be null.
 
     >>> print(arg_min("delay", "flight"))
     agg.arg_min('delay', 'flight')
     """
-    return Aggregate(kind="arg_min", columns=(by, value))
+    return Aggregate(kind="arg_min", columns=(by, value), where=where)
 
 
-def first(column: str) -> Aggregate:
+def first(column: str, *, where: str | None = None) -> Aggregate:
     """The value that arrived first; any type.
 
     >>> print(first("gate"))
     agg.first('gate')
     """
-    return Aggregate(kind="first", columns=(column,))
+    return Aggregate(kind="first", columns=(column,), where=where)
 
 
-def last(column: str) -> Aggregate:
+def last(column: str, *, where: str | None = None) -> Aggregate:
     """The value that arrived last; any type.
 
     >>> print(last("gate"))
     agg.last('gate')
     """
-    return Aggregate(kind="last", columns=(column,))
+    return Aggregate(kind="last", columns=(column,), where=where)
 
 
-def collect(column: str) -> Aggregate:
+def collect(column: str, *, where: str | None = None) -> Aggregate:
     """All values as a list, in arrival order; any type. The window keeps its rows for this.
 
     >>> collect("gate").needs_content
     True
     """
-    return Aggregate(kind="collect", columns=(column,))
+    return Aggregate(kind="collect", columns=(column,), where=where)
 
 
-def approx_distinct(column: str) -> Aggregate:
+def approx_distinct(column: str, *, where: str | None = None) -> Aggregate:
     """Number of distinct values that are not null. Result: int64.
 
     It is exact below 1,024 values. From there it is an estimate with a standard error of 3.1 %: two of three results
@@ -200,10 +241,10 @@ def approx_distinct(column: str) -> Aggregate:
     >>> print(approx_distinct("tail"))
     agg.approx_distinct('tail')
     """
-    return Aggregate(kind="approx_distinct", columns=(column,))
+    return Aggregate(kind="approx_distinct", columns=(column,), where=where)
 
 
-def user(aggregate: UserAggregate, column: str, output: Any = "double") -> Aggregate:
+def user(aggregate: UserAggregate, column: str, output: Any = "double", *, where: str | None = None) -> Aggregate:
     """Your own aggregate over a column; see `UserAggregate` for what to write.
 
     Args:
@@ -212,6 +253,7 @@ def user(aggregate: UserAggregate, column: str, output: Any = "double") -> Aggre
         column: the values that `add` gets, as Python objects.
         output: type of what `result` returns: a type of Arrow or Spark, the name of one, such as `"double"`,
             `"bigint"` or `"array<string>"`, or a Python type.
+        where: as of all aggregates.
 
     >>> class Product(UserAggregate):
     ...     def zero(self): return 1.0
@@ -229,7 +271,11 @@ def user(aggregate: UserAggregate, column: str, output: Any = "double") -> Aggre
     if _has_merge(aggregate):
         _require_zero(aggregate, state_type(aggregate.state, aggregate_text), aggregate_text)
     return Aggregate(
-        kind="user", columns=(column,), user=aggregate, output=arrow_type(output, aggregate_text, "output")
+        kind="user",
+        columns=(column,),
+        user=aggregate,
+        output=arrow_type(output, aggregate_text, "output"),
+        where=where,
     )
 
 

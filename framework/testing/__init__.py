@@ -16,6 +16,7 @@ compare.py        do two lists of events say the same? `difference`
 lifecycle.py      which methods of state handlers does a lifecycle vector call?
 play_vector.py    how is a vector played, and how does it run on the core alone? `play`
 spark_run.py      how does a vector run as a streaming query?
+sql.py            for which rows does a condition of SQL hold, in memory?
 steps.py          which batches of steps are the items of a vector, and which of its events is what happens?
 vector.py         what does a vector say, checked field by field?
 """

@@ -21,6 +21,7 @@ from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Operator, require_possible_event
 from panekeeper.framework.declarations.windows import TimeInterval, Window
+from panekeeper.framework.testing.sql import with_conditions
 from panekeeper.state.handler import StateHandler
 from panekeeper.state.store import MemoryStore
 
@@ -58,6 +59,7 @@ def batch_results(
         DeclarationError: no row; neither aggregates nor an operator, or both; a time interval without `event_time`; a
             policy or an aggregate that does not fit.
         InputError: a policy or an aggregate raised.
+        SetupError: an aggregate has a `where=`, and the extra `panekeeper[testing]` is not installed.
         Exception: what the operator or a handler raised.
 
     >>> from panekeeper import Count, Tumbling, agg
@@ -73,8 +75,9 @@ def batch_results(
             f"event_time is {event_time!r}; a TimeInterval needs the column of it, and no other window has one"
         )
     columns = pa.Table.from_pylist([row for batch in batches for row in batch]).schema
+    carried = with_conditions(columns.empty_table(), aggregates.values()).schema
     if operator is None:
-        emitted = pa.schema([(name, bind(aggregate, columns).output) for name, aggregate in aggregates.items()])
+        emitted = pa.schema([(name, bind(aggregate, carried).output) for name, aggregate in aggregates.items()])
     else:
         require_possible_event(operator, [window], has_handlers=isinstance(operator, StateHandler) or bool(handlers))
         from panekeeper.framework.builder.windowed import output_schema  # imports pyspark, as only this needs
@@ -83,7 +86,7 @@ def batch_results(
     spec = JobSpec(
         window=window,
         keys=pa.schema([columns.field(name) for name in partition_by]),
-        columns=columns,
+        columns=carried,
         aggregates=aggregates or None,
         operator=operator,
         output=emitted,
@@ -102,7 +105,7 @@ def batch_results(
     store, results, latest = MemoryStore(), list[dict[str, Any]](), None
     for number, batch in enumerate(batches):
         spec, store = cloudpickle.loads(cloudpickle.dumps(spec)), store.copy()  # type: ignore[no-untyped-call]
-        table = pa.Table.from_pylist(list(batch), schema=columns)
+        table = with_conditions(pa.Table.from_pylist(list(batch), schema=columns), aggregates.values())
         times = [(number + 1) * 1_000_000] * table.num_rows
         if event_time is not None:
             times = table.column(event_time).cast(pa.timestamp("us", tz="UTC")).cast(pa.int64()).to_pylist()

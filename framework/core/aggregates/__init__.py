@@ -6,6 +6,7 @@ protocol.py         what is an accumulator: fold rows, merge partial results, fi
 binding.py          which accumulator computes a declared aggregate on columns of these types, and do they fit?
 sums.py             count, sum, mean, stddev
 selections.py       max, min, arg_max, arg_min, first, last, collect
+conditions.py       where=: an aggregate of the rows for which a condition holds
 approx_distinct.py  approx_distinct, and the hash that a value has for ever
 user.py             the aggregates that a user writes
 columns.py          how do Arrow columns become numpy arrays, and integers that compare as the values do?

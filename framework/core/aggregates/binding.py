@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.approx_distinct import ApproxDistinct, is_hashable
 from panekeeper.framework.core.aggregates.columns import has_absolute_code, has_rank
+from panekeeper.framework.core.aggregates.conditions import OfSomeRows
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
 from panekeeper.framework.core.aggregates.sums import CountAccumulator, FloatSum, IntSum, StdDev
@@ -21,12 +22,17 @@ _ORDERED = "a type with an order: number, decimal, boolean, date, time, text or 
 _HASHABLE = "a number, decimal, boolean, date, time, text or binary"
 
 
-def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, PLR0911 -- one branch a kind
+def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
     """Return the accumulator of an aggregate for columns of these types.
 
     Raises:
         DeclarationError: a column that is not there, or whose type does not fit; the error says which types do.
     """
+    accumulator = _of_all_rows(declared, schema)
+    return accumulator if declared.condition is None else OfSomeRows.wrap(accumulator, declared.condition)
+
+
+def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, PLR0911 -- one branch a kind
     columns, kind = declared.columns, declared.kind
     types = [_column_type(schema, column, declared) for column in columns]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -36,11 +36,15 @@ class Accumulator(ABC):
     inputs: tuple[str, ...]
     output: pa.DataType
 
-    needs_content: ClassVar[bool] = False
-    """True if only `from_content` works: no partial result is smaller than the rows themselves."""
+    @property
+    def needs_content(self) -> bool:
+        """Whether only `from_content` works: no partial result is smaller than the rows themselves."""
+        return False
 
-    runs_user_code: ClassVar[bool] = False
-    """Whether any exception may come from a function of the user's, for some row or firing."""
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether any exception may come from a function of the user's, for some row or firing."""
+        return False
 
     @property
     def merges_exactly(self) -> bool:
@@ -129,7 +133,9 @@ def fold_changed_cells(fold: Fold, state: State, cells: Ints, n_cells: int, rows
 class ContentAggregate(Accumulator):
     """An aggregate without partial results: it is computed from the rows (`from_content`)."""
 
-    needs_content: ClassVar[bool] = True
+    @property
+    def needs_content(self) -> bool:  # noqa: D102
+        return True
 
     def state_types(self) -> list[pa.DataType]:  # noqa: D102
         self._refuse()

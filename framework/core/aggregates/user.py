@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,9 +28,11 @@ from panekeeper.state.user_values import snapshot
 class UserContentAggregate(ContentAggregate):
     """A user aggregate without `merge`: each firing adds all its rows again."""
 
-    runs_user_code: ClassVar[bool] = True
-
     user: UserAggregate
+
+    @property
+    def runs_user_code(self) -> bool:
+        return True
 
     def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
         values = python_values(combine(rows.column(self.inputs[0])))
@@ -70,8 +72,6 @@ class UserPartialAggregate(Accumulator):
     After each row the state is what it would be if a micro-batch ended there: where it is cut makes no difference.
     """
 
-    runs_user_code: ClassVar[bool] = True
-
     user: UserAggregate
     kind: pa.DataType
     own: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
@@ -81,6 +81,10 @@ class UserPartialAggregate(Accumulator):
         # merge() may change and return an argument; a nested state is shared by overlapping ranges, so it gets a copy.
         object.__setattr__(self, "own", _owned(self.kind))
         object.__setattr__(self, "is_as_stored", as_stored(self.kind))
+
+    @property
+    def runs_user_code(self) -> bool:
+        return True
 
     def state_types(self) -> list[pa.DataType]:
         return [self.kind]

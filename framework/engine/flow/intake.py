@@ -86,6 +86,8 @@ class Intake:
     marks: str | None = None
     """SQL condition: rows for which it holds are window marks and join no window."""
     has_mark_column: bool = False
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """Name of a further column -> the SQL condition that it holds, `where=` of aggregates; checked before."""
 
     def __post_init__(self) -> None:
         name: object = self.name  # a caller without a type checker may give anything
@@ -130,7 +132,7 @@ class Intake:
 
     def _check_conditions(self) -> None:
         for reason, rule in self.reject.items():
-            self._require_condition(f"reject rule {reason!r}", rule)
+            self.require_condition(f"reject rule {reason!r}", rule)
         if self.by_file and self.marks is not None:
             raise DeclarationError(f"marks= cannot be given with punctuation={END_OF_FILE!r}; leave out one of them")
         if self.by_file:
@@ -142,9 +144,9 @@ class Intake:
                     "use a condition such as punctuation='is_last', or marks='kind = \"mark\"'"
                 ) from None
         elif self.punctuation is not None:
-            self._require_condition("punctuation", self.punctuation)
+            self.require_condition("punctuation", self.punctuation)
         if self.marks is not None:
-            self._require_condition("marks", self.marks)
+            self.require_condition("marks", self.marks)
 
     @property
     def by_file(self) -> bool:
@@ -232,7 +234,7 @@ class Intake:
                     f"the name of the column {name!r} has a '.' or a '`', with which Spark cannot give it to Python; "
                     "rename the column: df.withColumnRenamed(...)"
                 )
-        spark_schema = self.df.select(*[column(name) for name in names]).schema
+        spark_schema = self.df.select(*[self._carried(name) for name in names]).schema
         try:
             return arrow_schema(spark_schema)
         except Exception as error:
@@ -267,7 +269,7 @@ class Intake:
             reject=self.reject,
             partition_by=self.partition_by,
             numeric_columns=self.numeric_columns,
-            carried=carried,
+            carried=[name for name in carried if name not in self.conditions],
         )
         checked = source.withColumn(_REASON, F.when(self._is_tuple(), checks.reason()))
         time = F.lit(None).cast("timestamp")
@@ -282,13 +284,20 @@ class Intake:
             good_time.alias(packing.EVENT_TIME_COLUMN),
             *([arrival_us(arrival).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected(checks)).alias(packing.REJECT_COLUMN),
-            *[column(name) for name in carried],
+            *[self._carried(name, F.col(_REASON).isNull() & self._is_tuple()) for name in carried],
             *([] if rest is None else [rest.alias(packing.REST_COLUMN)]),
             *extra,
         )
         if self.event_time is None or self.has_mark_column or not watermark:
             return frame
         return frame.withWatermark(packing.EVENT_TIME_COLUMN, f"{-(-self.watermark_us // 1000)} milliseconds")
+
+    def _carried(self, name: str, is_good: Column | None = None) -> Column:
+        """Return a column that travels. A condition is tried on good rows only, and is false where it is null."""
+        if name not in self.conditions:
+            return column(name)
+        holds = F.coalesce(F.expr(self.conditions[name]), F.lit(False))
+        return (holds if is_good is None else F.coalesce(F.when(is_good, holds), F.lit(False))).alias(name)
 
     def _with_marks(self, df: DataFrame) -> DataFrame:
         if self.by_file:
@@ -336,13 +345,19 @@ class Intake:
     def _type(self, name: str) -> DataType:
         return self.df.schema[name].dataType
 
-    def _require_condition(self, what: str, rule: str) -> None:
+    def require_condition(self, what: str, rule: str) -> None:
+        """Raise `DeclarationError` for what is no SQL condition on the columns of one row."""
         _require_text(what, rule)
         try:
             kind = self.df.select(F.expr(rule)).schema[0].dataType
+            if isinstance(kind, BooleanType):
+                self.df.where(F.expr(rule))  # refuses an aggregate, which is no condition on one row
         except (AnalysisException, ParseException) as error:
             text = str(error).splitlines()[0]
-            raise DeclarationError(f"{what}: {rule!r} is not a condition on these columns: {text}") from None
+            columns = ", ".join(self.user_columns)
+            raise DeclarationError(
+                f"{what}: {rule!r} is not a condition on these columns: {text} (columns: {columns})"
+            ) from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
 

@@ -146,6 +146,25 @@ def test_a_column_in_place_of_its_name_is_refused(make: Any) -> None:
     assert eval(advised, {"agg": agg}) == agg.max("delay")  # noqa: S307 -- our own text
 
 
+@pytest.mark.parametrize("where", ["", " ", 7, True, Column()])
+def test_a_where_that_is_no_text_is_refused(where: Any) -> None:
+    """With one that would do; no condition is not taken for one that always holds."""
+    with pytest.raises(DeclarationError, match=r'where is .*; write the condition as SQL, such as where="delay'):
+        agg.sum("delay", where=where)
+    with pytest.raises(DeclarationError, match="where is "):
+        agg.count_if(where)
+    with pytest.raises(DeclarationError, match="where is "):
+        agg.count_if(None)  # type: ignore[arg-type]
+
+
+def test_the_condition_is_part_of_a_declaration() -> None:
+    """By its text; equal ones share a column, which counts among those that are read."""
+    one, other = agg.sum("delay", where="ok"), agg.count_if("ok")
+    assert one.declaration() == {"kind": "sum", "columns": ["delay", one.condition], "where": "ok"}
+    assert (one.condition, str(one)) == (other.condition, "agg.sum('delay', where='ok')")
+    assert agg.count_if("not ok").condition != one.condition
+
+
 def test_a_declaration_is_what_must_stay_the_same() -> None:
     """Class, plain parameters and types of a user aggregate are part of it; helper objects are not."""
     assert agg.arg_max("delay", "flight").declaration() == {"kind": "arg_max", "columns": ["delay", "flight"]}

@@ -17,6 +17,8 @@ from panekeeper import agg
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.aggregates.protocol import Accumulator, State
 
+WHERE = "a condition"
+CONDITION = str(agg.count(where=WHERE).condition)
 SCHEMA = pa.schema(
     {
         "i": pa.int64(),
@@ -29,6 +31,7 @@ SCHEMA = pa.schema(
         "t": pa.timestamp("us", tz="UTC"),
         "d": pa.duration("us"),
         "b": pa.bool_(),
+        CONDITION: pa.bool_(),
     }
 )
 EACH = settings(max_examples=settings().max_examples // 16)  # every law is tried on some seventy aggregates
@@ -44,6 +47,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "t": st.integers(-(10**15), 10**15).map(lambda us: EPOCH + timedelta(microseconds=us)),
     "d": st.integers(-100, 100).map(lambda us: timedelta(microseconds=us)),
     "b": st.booleans(),
+    CONDITION: st.booleans(),
 }
 
 
@@ -81,6 +85,22 @@ class AllOfIt(agg.UserAggregate):
         return state
 
 
+class Sliding(AllOfIt):
+    """A count that slides."""
+
+    def zero(self) -> Any:
+        return 0
+
+    def add(self, state: Any, value: Any) -> Any:
+        return state + 1
+
+    def remove(self, state: Any, value: Any) -> Any:
+        return state - 1
+
+    def result(self, state: Any) -> Any:
+        return float(state)
+
+
 ORDERED = ["i", "u", "f", "wild", "half", "s", "dec", "t", "d", "b"]
 PARTIAL = [
     *[agg.count(), agg.count("s"), agg.approx_distinct("i"), agg.approx_distinct("s"), agg.approx_distinct("dec")],
@@ -89,8 +109,15 @@ PARTIAL = [
     *[make(c) for make in (agg.max, agg.min, agg.first, agg.last) for c in ORDERED],
     *[make(by, "s") for make in (agg.arg_max, agg.arg_min) for by in ("i", "wild", "b", "dec")],
     *[agg.arg_max("s", "t"), agg.arg_min("u", "i")],
+    *[agg.count_if(WHERE), agg.sum("i", where=WHERE), agg.sum("f", where=WHERE), agg.last("s", where=WHERE)],
+    *[agg.arg_max("wild", "s", where=WHERE), agg.stddev("f", where=WHERE), agg.user(Longest(), "f", where=WHERE)],
 ]
-CONTENT = [agg.collect("s"), agg.collect("wild"), agg.user(AllOfIt(), "i", output="string")]
+CONTENT = [
+    agg.collect("s", where=WHERE),
+    agg.collect("s"),
+    agg.collect("wild"),
+    agg.user(AllOfIt(), "i", output="string"),
+]
 
 
 class Case(NamedTuple):
@@ -131,6 +158,7 @@ def bits(array: pa.Array) -> list[Any]:
 
 def expected(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
     """Result over rows in arrival order, in plain Python."""
+    rows = [row for row in rows if a.condition is None or row[a.condition]]
     if a.columns == ():
         return len(rows)
     kept = [row for row in rows if row[a.columns[0]] is not None]
@@ -190,7 +218,7 @@ def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
 @given(data=st.data())
 def test_splitting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate, data: st.DataObject) -> None:
     """Folding in any number of batches gives the states and results of one fold, to the last bit."""
-    case = data.draw(cases(declared.columns))
+    case = data.draw(cases(declared.read_columns))
     splits = data.draw(st.lists(st.integers(0, len(case.cells)), max_size=4))
     a = bind(declared, SCHEMA)
     whole, parts = fold(a, case, []), fold(a, case, splits)
@@ -205,7 +233,7 @@ def test_splitting_a_stream_into_batches_changes_no_bit(declared: agg.Aggregate,
 @given(data=st.data())
 def test_a_result_is_that_of_the_rows_in_plain_python(declared: agg.Aggregate, data: st.DataObject) -> None:
     """Each cell's result equals a naive computation from its raw values in arrival order."""
-    case = data.draw(cases(declared.columns))
+    case = data.draw(cases(declared.read_columns))
     a = bind(declared, SCHEMA)
     rows = case.rows.to_pylist()
     for cell, got in enumerate(a.finish(fold(a, case, [])).to_pylist()):
@@ -217,7 +245,7 @@ def test_a_result_is_that_of_the_rows_in_plain_python(declared: agg.Aggregate, d
 @given(data=st.data())
 def test_a_run_is_worth_the_rows_of_its_cells(declared: agg.Aggregate, data: st.DataObject) -> None:
     """A merged run gives the result of all its rows, and the same bits when its cells stand alone."""
-    case = data.draw(cases(declared.columns))
+    case = data.draw(cases(declared.read_columns))
     spans = st.tuples(st.integers(0, case.n_cells), st.integers(0, case.n_cells)).map(sorted)
     lo, hi = np.array(data.draw(st.lists(spans, min_size=1, max_size=8)), dtype=np.int64).T
     a = bind(declared, SCHEMA)
@@ -237,7 +265,7 @@ def test_a_run_is_worth_the_rows_of_its_cells(declared: agg.Aggregate, data: st.
 @given(data=st.data())
 def test_contents_give_the_result_without_partial_states(declared: agg.Aggregate, data: st.DataObject) -> None:
     """`from_content` has the result of plain Python for each group of rows, also where rows lie outside all groups."""
-    case = data.draw(cases(declared.columns))
+    case = data.draw(cases(declared.read_columns))
     n = len(case.cells)
     offsets = sorted(data.draw(st.lists(st.integers(0, n), min_size=1, max_size=5)))
     a = bind(declared, SCHEMA)
@@ -251,3 +279,17 @@ def test_contents_give_the_result_without_partial_states(declared: agg.Aggregate
             assert list(map(str, got)) == list(map(str, expected(declared, group)))
         else:
             assert_same(declared, got, group)
+
+
+@pytest.mark.parametrize("declared", [*CONTENT, agg.user(Sliding(), "i", where=WHERE)], ids=str)
+@EACH
+@given(data=st.data())
+def test_ranges_of_rows_give_what_their_contents_give(declared: agg.Aggregate, data: st.DataObject) -> None:
+    """However the ranges overlap."""
+    case = data.draw(cases(declared.read_columns))
+    n = len(case.cells)
+    spans = st.tuples(st.integers(0, n), st.integers(0, n)).map(sorted)
+    lo, hi = np.array(data.draw(st.lists(spans, min_size=1, max_size=5)), dtype=np.int64).T
+    a = bind(declared, SCHEMA)
+    each = [a.from_content(case.rows, np.array(span)) for span in zip(lo, hi, strict=True)]
+    assert list(map(str, a.from_ranges(case.rows, lo, hi))) == [str(one[0]) for one in each]
