@@ -139,9 +139,10 @@ class JobSpec:
     def results_schema(self) -> pa.Schema:
         """Schema of the result log.
 
-        Time intervals: partition, pane, the user's columns, refinement, reason. Others: partition, wall-clock instant,
-        the user's columns, number of the firing (rising for each partition), whether the row ends the results of a
-        tumble (a window mark, for the next job's punctuation), reason.
+        Time intervals: partition, pane, the user's columns, refinement, whether the pane closes with this row (no
+        firing follows), reason. Others: partition, wall-clock instant, the user's columns, number of the firing (rising
+        for each partition), whether the row ends the results of a tumble (a window mark, for the next job's
+        punctuation), reason.
 
         Of several ports: which one, after the partition; then what the rows of any of them have. A partition may be
         null, even if the stream has none any more: of those before, windows may be open.
@@ -158,7 +159,7 @@ class JobSpec:
                 *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),
                 *self.output,
                 *self.retired,
-                *([pa.field("refinement", pa.int32())] if any_paned else []),
+                *([pa.field("refinement", pa.int32()), pa.field("is_final", pa.bool_())] if any_paned else []),
                 *(number if any_timed else []),
                 pa.field("reason", pa.string()),
             ]

@@ -36,6 +36,8 @@ class Origin(NamedTuple):
     reason: str | None = None
     is_window_mark: bool = False
     """Whether the row is the last of a tumble."""
+    is_final: bool | None = None
+    """Whether the pane closes at this event; None for an event that is neither TRIGGER nor CLOSE of a pane."""
 
 
 _BINARIES = (pa.binary(), pa.large_binary())

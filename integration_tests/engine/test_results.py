@@ -133,7 +133,7 @@ def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -
 
     def run() -> None:
         frame = readings.computed().transform(checkpoint=readings.checkpoint)
-        assert frame.columns == ["sensor", "pane_start", "pane_end", "total", "n", "refinement", "reason"]
+        assert frame.columns == ["sensor", "pane_start", "pane_end", "total", "n", "refinement", "is_final", "reason"]
         writer = frame.writeStream.foreachBatch(
             lambda df, _: received.extend((r["sensor"], r["total"]) for r in df.collect())
         )

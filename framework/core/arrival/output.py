@@ -208,7 +208,7 @@ class OperatorWindowOutput:
 
     def _move_emitted_to_results(self) -> None:
         for rows, origins in self._calls.pop_rows():
-            codes, at, _, reasons, marks = zip(*origins, strict=True)
+            codes, at, _, reasons, marks, _ = zip(*origins, strict=True)
             self._results.add(
                 np.array(codes, dtype=np.int64),
                 np.array(at, dtype=np.int64),

@@ -86,6 +86,7 @@ class PaneResults:
         panes: np.ndarray,
         columns: list[pa.Array],
         refinements: pa.Array,
+        finals: pa.Array,
         reasons: pa.Array,
     ) -> None:
         """Add result rows; one entry of each argument a row. Rows of `NO_PANE` have null bounds."""
@@ -99,6 +100,7 @@ class PaneResults:
             *columns,
             *self._spec.retired_nulls(len(codes)),
             refinements,
+            finals,
             reasons,
         ]
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
@@ -107,7 +109,7 @@ class PaneResults:
         """Add a row that a state handler has emitted in `drain`; it belongs to no pane."""
         code, row = code_of(self._keys, key), one_row(self._spec.output, columns)
         never, reason = pa.array([0], pa.int32()), pa.array([Reason.DRAIN.value])
-        self.add(np.array([code]), np.array([NO_PANE]), row.columns, never, reason)
+        self.add(np.array([code]), np.array([NO_PANE]), row.columns, never, pa.nulls(1, pa.bool_()), reason)
 
     @property
     def table(self) -> pa.Table | None:
@@ -148,11 +150,15 @@ class AggregatePaneOutput:
             return
         order = stable_order(panes)
         codes, panes, refinements = codes[order], panes[order], refinements[order]
-        reasons = {t.pane: t.trigger.reason.value for t in transitions if t.trigger}
         columns = self._source.results(codes, panes)
+        fired = {t.pane: (t.trigger.reason.value, t.close) for t in transitions if t.trigger}
         distinct, at = np.unique(panes, return_inverse=True)
-        reason = pa.array([reasons[pane] for pane in distinct.tolist()], pa.string()).take(pa.array(at))
-        self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), reason)
+        reasons, finals = zip(*(fired[pane] for pane in distinct.tolist()), strict=True)
+        reason, final = (
+            pa.array(of_panes, kind).take(pa.array(at))
+            for of_panes, kind in ((reasons, pa.string()), (finals, pa.bool_()))
+        )
+        self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), final, reason)
 
 
 class OperatorPaneOutput:
@@ -242,10 +248,10 @@ class OperatorPaneOutput:
         names = dict(zip(ranges, self._keys.values(list(ranges)), strict=True))
         pane = self._pane(transition.pane)
 
-        def whole(kind: EventType, codes: Iterable[int]) -> None:
+        def whole(kind: EventType, codes: Iterable[int], *, is_final: bool | None = None) -> None:
             for code in codes:
                 event = Event(kind, names[code], lazy_slice(rows, *ranges[code]), pane=pane, port=self._port)
-                self._calls.call(event, Origin(code, transition.pane))
+                self._calls.call(event, Origin(code, transition.pane, is_final=is_final))
 
         if transition.trigger:
             trigger = transition.trigger
@@ -266,9 +272,10 @@ class OperatorPaneOutput:
                     refinement=refinement,
                     port=self._port,
                 )
-                self._calls.call(event, Origin(code, transition.pane, refinement, trigger.reason.value))
+                origin = Origin(code, transition.pane, refinement, trigger.reason.value, is_final=transition.close)
+                self._calls.call(event, origin)
         if transition.close and EventType.CLOSE in self._events:
-            whole(EventType.CLOSE, ranges)
+            whole(EventType.CLOSE, ranges, is_final=True)
         self._move_emitted_to_results()
 
     def _place(self, origin: Origin) -> FiringPlace:
@@ -278,12 +285,13 @@ class OperatorPaneOutput:
     def _move_emitted_to_results(self) -> None:
         """Move the emitted rows to the results, each with its key, pane, refinement and reason."""
         for rows, origins in self._calls.pop_rows():
-            codes, panes, refinements, reasons, _ = zip(*origins, strict=True)
+            codes, panes, refinements, reasons, _, finals = zip(*origins, strict=True)
             self._results.add(
                 np.array(codes, dtype=np.int64),
                 np.array(panes, dtype=np.int64),
                 rows.columns,
                 pa.array(refinements, pa.int32()),
+                pa.array(finals, pa.bool_()),
                 pa.array(reasons, pa.string()),
             )
 

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 _RESULTS = {"pane_start", "pane_end", "refinement", "reason"}
 """Columns of a log or view of time intervals."""
+_CHOOSE_FIRINGS = ("is_final#", "refinement#")
+"""How Spark prints the columns by which the firings of a pane are told apart; a filter by one of them is a choice."""
 _DELAY = "spark.watermarkDelayMs"
 """Where Spark keeps the delay of the watermark of a column."""
 
@@ -37,14 +39,16 @@ def cautions(df: DataFrame, name: str, *, event_time: str | None) -> Iterator[st
             f"a join of streams before the windows of {name!r} keeps every row of both, for ever: no watermark bounds "
             "it. Let one operator have both streams, each with its window: ports(a, b).operator(...)"
         )
-    has_filter = any(kind == "Filter" and "refinement#" in str(node.condition()) for kind, node in found)
+    has_filter = any(
+        kind == "Filter" and any(column in str(node.condition()) for column in _CHOOSE_FIRINGS) for kind, node in found
+    )
     for _, source in sources_of([df]):
         names = set(source.schema().fieldNames())
         if names >= _RESULTS and "_change_type" not in names and not has_filter:
             yield (
                 f"{name!r} reads results of another job, where a pane that has refined has several rows, so what is "
-                'computed from them counts it twice. Read one row a pane, df.where("refinement = 0") if the panes '
-                "never refine, or the changes of the view (docs/chained-jobs.md)"
+                'computed from them counts it twice. Read one row a pane, df.where("is_final") if each pane fires when '
+                "it closes, or the changes of the view (docs/chained-jobs.md)"
             )
 
 
