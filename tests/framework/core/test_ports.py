@@ -114,7 +114,7 @@ def test_a_port_of_panes_and_one_of_arrival_order_share_a_log() -> None:
     assert done.results is not None
     assert done.results.schema == made.results_schema
     seen = [{n for n, v in row.items() if v is None} for row in done.results.to_pylist()]
-    assert seen == [{"pane_start", "pane_end", "refinement"}, {"fired_at", "firing", "window_mark"}]
+    assert seen == [{"pane_start", "pane_end", "refinement", "is_final"}, {"fired_at", "firing", "window_mark"}]
     assert (made.mixes_window_kinds, spec().mixes_window_kinds) == (True, False)
 
 
