@@ -37,24 +37,24 @@ def spec_of(
     return JobSpec(window=window, keys=KEYS, columns=COLUMNS, output=output, **computed)
 
 
-def rows(*values: Row) -> Rows:
+def rows(*values: Row) -> Step:
     """Return rows as a step."""
     keys, times, numbers = zip(*values, strict=True)
     table = pa.table([pa.array(keys), pa.array(numbers, pa.int64())], schema=COLUMNS)
     return Rows(table.append_column(EVENT_TIME, pa.array([one * 1_000_000 for one in times], pa.int64())))
 
 
-def watermark(seconds: float) -> Watermark:
+def watermark(seconds: float) -> Step:
     """Return a watermark as a step."""
     return Watermark(round(seconds * 1_000_000))
 
 
-def clock(seconds: float) -> Tick:
+def clock(seconds: float) -> Step:
     """Return a time of the wall clock as a step."""
     return Tick(round(seconds * 1_000_000))
 
 
-FLUSH = Flush()
+FLUSH: Step = Flush()
 
 
 def run(spec: JobSpec, batches: Iterable[Sequence[Step]], store: MemoryStore | None = None) -> pa.Table:

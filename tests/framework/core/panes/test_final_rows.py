@@ -21,8 +21,9 @@ def test_without_a_discard_age_every_firing_is_the_last_of_its_pane() -> None:
 
 def test_only_a_firing_with_which_the_pane_closes_is_final() -> None:
     """A pane that may still fire again has no final row; one that closes with new rows has one."""
-    batches = [[rows(("a", 1, 1), ("b", 1, 1))], [watermark(10), rows(("a", 2, 2))], [watermark(12), rows(("a", 3, 4))]]
-    log = run(spec_of(TimeInterval(10, discard_age=5)), [*batches, [watermark(15)], [watermark(99)]])
+    first, second = rows(("a", 1, 1), ("b", 1, 1)), [watermark(10), rows(("a", 2, 2))]
+    third, fourth = [watermark(12), rows(("a", 3, 4))], [watermark(15)]
+    log = run(spec_of(TimeInterval(10, discard_age=5)), [[first], second, third, fourth, [watermark(99)]])
     #   a: 1 | 1 2 | 1 2 3, as it closes    b: 1, and nothing since
     assert shown(log, "sum", "refinement", "is_final") == [
         ("a", 0, 1, 0, False),
