@@ -157,7 +157,7 @@ class DeltaTables:
         self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]
     ) -> dict[str, Any] | None:
         """Create an empty table and return its metadata; None where the library would make another one than Spark."""
-        if any(name.startswith(_DEFAULT_PROPERTIES) for name in spark.conf.getAll):
+        if _DEFAULT_PROPERTIES in spark.conf._jconf.getAllAsJava().toString():  # noqa: SLF001 -- one by one takes long
             return None
         try:
             with panic_as_unsupported():

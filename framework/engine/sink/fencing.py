@@ -15,7 +15,7 @@ written a row, one finds the version of the other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
@@ -38,14 +38,14 @@ def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRec
     own(spark, tables, record, opened)
     earlier = record.earlier_epochs(before=record.epoch)
     without_owner = {role: path for role, path in tables.items() if role not in OWNED}
-    fence(spark, tables if earlier else without_owner, earlier, opened, joined=record)
+    for path, notes in _notes(tables if earlier else without_owner, earlier, record):
+        opened.note(spark, path, notes)  # the tables are all there
 
 
 def fence(
     spark: SparkSession,
     tables: Mapping[str, str | None],
     epochs: Iterable[JobRecord],
-    opened: DeltaTables | None = None,
     *,
     joined: JobRecord | None = None,
     batch: int | None = None,
@@ -56,18 +56,27 @@ def fence(
         spark: the session that reaches the tables.
         tables: role -> path; None, or no Delta table there: nothing to do.
         epochs: the job's record as it is in each of them.
-        opened: the tables that are open already.
         joined: the record of the job in the epoch that begins with these tables, or has begun; they are to say so.
         batch: the last one, whose rows they have from the epoch before: it is never to be run again.
     """
-    records, opened = [*epochs], opened or DeltaTables()
+    opened = DeltaTables()
+    for path, notes in _notes(tables, epochs, joined, batch):
+        if is_delta_table(spark, path):
+            opened.note(spark, path, notes)
+
+
+def _notes(
+    tables: Mapping[str, str | None], epochs: Iterable[JobRecord], joined: JobRecord | None, batch: int | None = None
+) -> Iterator[tuple[str, dict[str, int]]]:
+    """Yield the path of each table, with the versions of transactions that it is to have."""
+    records = [*epochs]
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
         if joined is not None:
             notes |= {} if batch is None else {joined.transaction(role): batch}
             notes[joined.joined(role)] = joined.epoch  # last: a savepoint takes no version without it
-        if notes and path is not None and is_delta_table(spark, path):
-            opened.note(spark, path, notes)
+        if notes and path is not None:
+            yield path, notes
 
 
 def own(

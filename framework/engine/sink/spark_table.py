@@ -19,6 +19,7 @@ from panekeeper.framework.engine.session.settings import READ_SETTINGS, activate
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
 from panekeeper.framework.engine.sink.library_table import PAUSES_S
+from panekeeper.state.checkpoint.folder import local_path
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
     Raises:
         SinkError: there is one, and it cannot be read.
     """
+    local = local_path(path)
+    if local is not None and not any((one / "_delta_log").exists() for one in (local, *local.parents)):
+        return False  # as Delta finds, which takes longer
     try:
         activate(spark)
         return bool(DeltaTable.isDeltaTable(spark, path))
