@@ -80,8 +80,6 @@ if TYPE_CHECKING:
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
     from panekeeper.recovery.savepoint.create import Savepoint, savepoint
-    from panekeeper.recovery.storage.archive import Archive
-    from panekeeper.recovery.storage.locations import register_archive
     from panekeeper.recovery.storage.s3 import S3Options
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.rescale import rescale
@@ -91,7 +89,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Archive",
     "ArchiveDenied",
     "ArchiveError",
     "ArchiveNotFound",
@@ -173,7 +170,6 @@ __all__ = [
     "ports",
     "prune",
     "publish_metrics",
-    "register_archive",
     "rescale",
     "restore",
     "savepoint",
@@ -215,8 +211,6 @@ _WHERE = {
     "panekeeper.recovery.restore.restore": "restore",
     "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",
     "panekeeper.recovery.savepoint.create": "Savepoint savepoint",
-    "panekeeper.recovery.storage.archive": "Archive",
-    "panekeeper.recovery.storage.locations": "register_archive",
     "panekeeper.recovery.storage.s3": "S3Options",
     "panekeeper.recovery.upgrade.check": "check_upgrade",
     "panekeeper.recovery.upgrade.rescale": "rescale",

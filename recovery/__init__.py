@@ -4,7 +4,7 @@ Imports `framework` and `state`; only `panekeeper` imports it. Its folders impor
 above it:
 
 errors.py   What can go wrong here.
-storage/    Where are files kept, and at which version are tables? Local disk, S3, archives of a user, Delta.
+storage/    Where are files kept, and at which version are tables? Local disk, S3, Delta.
 jobs/       Does a job run on a checkpoint, and how is it drained from another process?
 savepoint/  How is a job saved, and what is in a location of savepoints?
 kafka.py    Where does a job continue in Kafka, and are its messages still there?

@@ -94,7 +94,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     """Take a stopped job back to a savepoint. After a kill at any point, the same call completes it.
 
     Args:
-        location: where the savepoint is: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive.
+        location: where the savepoint is: a folder, `s3://bucket/prefix`, or an archive.
         name: of the savepoint.
         checkpoint: the folder for the checkpoint, local or on S3; if not given, where the savepoint was made.
         tables: paths of the Delta tables that may be taken back, beside those that the checkpoint there names as its

@@ -91,7 +91,7 @@ def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> M
     """List the savepoints of a location.
 
     Args:
-        location: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive.
+        location: a folder, `s3://bucket/prefix`, or an archive.
         s3: how S3 is reached.
 
     Returns:

@@ -121,7 +121,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     Args:
         checkpoint: the job's checkpoint, a local folder or one on S3.
         name: letters, digits, `.`, `_` and `-`; new in this location.
-        to: a folder, `s3://bucket/prefix`, a URL of a registered scheme, or an archive. Savepoints of one location
+        to: a folder, `s3://bucket/prefix`, or an archive. Savepoints of one location
             share the contents that they have in common.
         s3: how S3 is reached.
         progress: called after each file.

@@ -1,9 +1,9 @@
-"""Where savepoints, checkpoints and tables are stored: local disk or S3, an archive of a user's own, and Delta tables.
+"""Where savepoints, checkpoints and tables are stored: local disk or S3, and Delta tables.
 
-archive.py        What must a storage of savepoints do? The interface for one of your own.
+archive.py        What must a location of savepoints do?
 files.py          What must a folder of files do, in which a checkpoint or a table is? And such a folder on a disk.
 s3.py             Such a folder under a prefix of an S3 bucket, by boto3: options, errors, retries.
-locations.py      Which of them does a path or URL name, and how is a scheme registered?
+locations.py      Which of them does a path or URL name?
 blobs.py          Files of savepoints, stored once under their checksum.
 delta_tables.py   Delta tables: what their log says, and a version of theirs: is it still there, restore it, copy it.
 """

@@ -33,7 +33,7 @@ JOBS = """
 """
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """
-    Archive S3Options Savepoint Upkeep check_upgrade clone maintain prune register_archive rescale restore savepoint
+    S3Options Savepoint Upkeep check_upgrade clone maintain prune rescale restore savepoint
     savepoints verify
 """
 PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS}".split()])

@@ -106,7 +106,7 @@ def test_an_error_of_the_disk_is_one_line_too(
 
 def test_an_invalid_location_is_refused_without_repeating_a_secret() -> None:
     """Another scheme, no bucket, credentials in the URL, a key without its encryption."""
-    with pytest.raises(ArchiveError, match=r"no archive is known for the location gs://"):
+    with pytest.raises(ArchiveError, match=r"savepoints cannot be kept in gs://"):
         open_archive("gs://bucket")
     with pytest.raises(ArchiveError, match="names no bucket"):
         open_archive("s3://")

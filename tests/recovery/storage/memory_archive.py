@@ -1,4 +1,4 @@
-"""An archive in a dictionary: all that a program must write to keep savepoints in a storage of its own."""
+"""An archive in a dictionary."""
 
 from __future__ import annotations
 
