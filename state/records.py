@@ -45,6 +45,11 @@ class IntervalRecord:
     """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds."""
     row_runs: dict[tuple[int, int], int] = field(default_factory=dict)
     """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
+    firing_runs: dict[int, int] = field(default_factory=dict)
+    """Stored cells of panes with a rule for their firings: first pane -> how many panes its segment holds."""
+    unfired: dict[int, int] = field(default_factory=dict)
+    """Of panes with such a rule, those with rows since their partitions last fired -> when the clock next makes one of
+    these fire, us; 2**63 - 1: never."""
     pending: pa.Table | None = None
     """Partitions that got late rows since the pane last fired: partition columns, `pane`, `before` (the partition
     had content in that pane already, so it has fired at least once)."""
@@ -59,6 +64,8 @@ class IntervalRecord:
             "segments": sorted(self.segments.items()),
             "row_runs": [[*run, values] for run, values in sorted(self.row_runs.items())],
         }
+        if self.firing_runs:
+            fields["firings"] = [sorted(self.firing_runs.items()), sorted(self.unfired.items())]
         return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
 
     @classmethod
@@ -67,6 +74,7 @@ class IntervalRecord:
         if value is None:
             return cls()
         fields, tables = decode_header(value)
+        firing_runs, unfired = map(dict, fields.get("firings", ((), ())))
         return cls(
             watermark=fields["watermark"],
             next_seq=fields["next_seq"],
@@ -74,6 +82,8 @@ class IntervalRecord:
             panes={k: PaneRecord(complete, has_counts) for k, complete, has_counts in fields["panes"]},
             segments=dict(fields["segments"]),
             row_runs={(first, slots): values for first, slots, values in fields["row_runs"]},
+            firing_runs=firing_runs,
+            unfired=unfired,
             pending=tables.get("pending"),
         )
 

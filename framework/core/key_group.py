@@ -18,7 +18,7 @@ from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
-from panekeeper.framework.core.steps import BatchOutcome, EventTimeProgress, Step, Watermark, merge_outcomes
+from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Watermark, merge_outcomes
 from panekeeper.state.records import HORIZON, HorizonRecord
 from panekeeper.state.store import KeyGroupStore, PortStore
 
@@ -86,6 +86,8 @@ class KeyGroupRunner:
         for step in steps:
             for own in horizon.advance(step) if isinstance(step, EventTimeProgress) else [step]:
                 windows[own.port].process(own)
+        for port in spec.ports:
+            windows[port.port].process(BatchEnd(port.port))
         if lifecycle is not None:
             lifecycle.drain()
         outcomes = [window.save() for window in windows]

@@ -105,6 +105,13 @@ class Flush:
 
 
 @dataclass(frozen=True)
+class BatchEnd:
+    """The micro-batch has no more steps for the window. The key group adds it, before the checkpoint."""
+
+    port: int = 0
+
+
+@dataclass(frozen=True)
 class EvictPartitions:
     """Evict these partitions, a table of the partition columns. Only for windows in arrival order (section 4)."""
 
@@ -112,7 +119,7 @@ class EvictPartitions:
     port: int = 0
 
 
-PortStep = Rows | PartialRows | Watermark | Tick | ArrivalClock | Mark | Flush | EvictPartitions
+PortStep = Rows | PartialRows | Watermark | Tick | ArrivalClock | Mark | Flush | EvictPartitions | BatchEnd
 """A step for the window of one port."""
 
 Step = PortStep | EventTimeProgress

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from panekeeper.framework.core.arrival.partitions import PARTITION_COLUMNS, VALUE_COLUMNS
+from panekeeper.framework.core.panes.firing_rules import CELL_COLUMNS
 from panekeeper.framework.core.panes.refinements import BEFORE_COLUMN, COUNT_COLUMN, PANE_COLUMN
 
 _FIXED = frozenset(
     {
         *(one.stored for one in PARTITION_COLUMNS.values() if one.stored),
         *VALUE_COLUMNS.values(),
-        *(PANE_COLUMN, BEFORE_COLUMN, COUNT_COLUMN),
+        *(PANE_COLUMN, BEFORE_COLUMN, COUNT_COLUMN, *CELL_COLUMNS),
     }
 )
 _PART_OF_A_STATE = re.compile(r"\d+\.\d+")

@@ -49,8 +49,12 @@ class EventType(Enum):
 
 
 class Timing(Enum):
-    """Whether a partition's pane fires for the first time or again because late rows joined it (section 6.3)."""
+    """Whether a partition's pane fires before it is complete, as complete for the first time, or again for late rows.
 
+    The rules are docs/semantics.md sections 6.3 and 6.7.
+    """
+
+    EARLY = "early"
     ON_COMPLETE = "onComplete"
     LATE = "late"
 
@@ -58,6 +62,7 @@ class Timing(Enum):
 class Reason(Enum):
     """Why a window fired; the `reason` column of the result log (docs/semantics.md sections 6.6 and 7.5)."""
 
+    EARLY = "EARLY"
     WATERMARK = "WATERMARK"
     LATE = "LATE"
     COUNT = "COUNT"
@@ -153,7 +158,7 @@ class Event:
 
     @property
     def timing(self) -> Timing:
-        """Whether it fires for the first time or again. Raises `EventError` unless TRIGGER of a time interval."""
+        """Whether it fires early, as complete, or again. Raises `EventError` unless TRIGGER of a time interval."""
         return self._require("timing", self._timing)
 
     @property

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.firing import FiringOptions, require_one_of
 from panekeeper.framework.declarations.policies import (
     Count,
     Policy,
@@ -25,7 +26,7 @@ LatenessRule = Literal["pane", "tuple"]
 
 
 @dataclass(frozen=True)
-class TimeInterval:
+class TimeInterval(FiringOptions):
     """Panes of equal length in event time: `[k * period + offset, k * period + offset + duration)`.
 
     A pane completes, and fires, when the watermark reaches its end. Rows that come later still join it and make
@@ -42,6 +43,8 @@ class TimeInterval:
         interval_offset: a point in time that coincides with the start of a pane, in `[0, interval_duration)`.
         late: `"pane"` drops a late row only if every pane it belongs to is closed; `"tuple"` drops it once it is
             older than the watermark by more than `discard_age` (docs/semantics.md section 6.4).
+        emit: which firings a pane has: `"on_complete"`, at its end and again after late rows; `"on_close"`, one when it
+            closes; `"on_update"`, also one after each micro-batch that changed it, so these depend on the batches.
         partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:
@@ -80,7 +83,8 @@ class TimeInterval:
             raise DeclarationError(
                 f"interval_offset is {self.interval_offset!r}; it must be in [0, {us_text(self.duration_us)}){advice}"
             )
-        _require_one_of(("pane", "tuple"), self.late, "late")
+        require_one_of(("pane", "tuple"), self.late, "late")
+        self.require_possible_firing()
 
     @property
     def duration_us(self) -> int:
@@ -113,6 +117,7 @@ class TimeInterval:
             "discard_age_us": self.age_us,
             "interval_offset_us": self.offset_us,
             "late": self.late,
+            **self.firing_declaration(),
         }
 
 
@@ -229,7 +234,7 @@ class Batched:
     catch_up: CatchUp = "once"
 
     def __post_init__(self) -> None:
-        _require_one_of(("content", "entered", "left"), self.stream, "stream")
+        require_one_of(("content", "entered", "left"), self.stream, "stream")
         if self.within is None and self.retain is None:
             raise DeclarationError("a batched window needs within (a duration), retain (a number of rows) or both")
         if self.retain is not None:
@@ -282,13 +287,7 @@ def columns_of_policies(window: Window) -> tuple[tuple[Policy, str], ...]:
 def _check_common_options(partition_eviction: Any, catch_up: Any) -> None:
     if partition_eviction is not None:
         require_role(partition_eviction, Role.EVICT_PARTITIONS, "partition_eviction")
-    _require_one_of(("once", "each", "skip"), catch_up, "catch_up")
-
-
-def _require_one_of(choices: tuple[str, ...], value: object, what: str) -> None:
-    if not isinstance(value, str) or value not in choices:
-        *others, last = map(repr, choices)
-        raise DeclarationError(f"{what} is {value!r}; it must be {', '.join(others)} or {last}")
+    require_one_of(("once", "each", "skip"), catch_up, "catch_up")
 
 
 def _declare_common_options(partition_eviction: Policy | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.panes.firing_rules import CellFirings
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.output import (
     AggregatePaneOutput,
@@ -20,7 +21,7 @@ from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, Tim
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.state_handlers import NoPartitionControl
-from panekeeper.framework.core.steps import BatchOutcome, Flush, PartialRows, PortStep, Rows, Watermark
+from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Watermark
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
@@ -38,7 +39,10 @@ class TimeIntervalBatch:
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
         counts = FiringCounts(store, keys)
-        self._window = TimeIntervalWindow(spec.window, self._record, keys, contents, output, counts, geometry)
+        cells = CellFirings(keys, store, self._record) if spec.window.keeps_firings else None
+        self._window = TimeIntervalWindow(
+            spec.window, self._record, keys, contents, output, counts, geometry, cells=cells
+        )
         self.control = NoPartitionControl(self._results.add_drained)
 
     def process(self, step: PortStep) -> None:
@@ -53,6 +57,8 @@ class TimeIntervalBatch:
                 self._window.on_watermark(us)
             case Flush():
                 self._window.on_flush()
+            case BatchEnd():
+                self._window.on_batch_end()
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""

@@ -257,16 +257,17 @@ class OperatorPaneOutput:
             trigger = transition.trigger
             codes = list(ranges) if trigger.codes is None else trigger.codes.tolist()
             refinements = [0] * len(codes) if trigger.refinements is None else trigger.refinements.tolist()
+            completes = [not before for before in refinements] if trigger.completes is None else trigger.completes
             if EventType.INITIAL_FULL in self._events:
-                new = [code for code, before in zip(codes, refinements, strict=True) if not before]
-                whole(EventType.INITIAL_FULL, new)
-            for code, refinement in zip(codes, refinements, strict=True) if EventType.TRIGGER in self._events else ():
+                whole(EventType.INITIAL_FULL, [code for code, full in zip(codes, completes, strict=True) if full])
+            fired = zip(codes, refinements, completes, strict=True) if EventType.TRIGGER in self._events else ()
+            for code, refinement, full in fired:
                 event = Event(
                     EventType.TRIGGER,
                     names[code],
                     lazy_slice(rows, *ranges[code]),
                     pane=pane,
-                    timing=Timing.LATE if refinement else Timing.ON_COMPLETE,
+                    timing=_timing(trigger.reason, full=full),
                     index=refinement,
                     reason=trigger.reason,
                     refinement=refinement,
@@ -297,6 +298,10 @@ class OperatorPaneOutput:
 
     def _pane(self, pane: int) -> Pane:
         return Pane(self._geometry.start(pane), self._geometry.end(pane))
+
+
+def _timing(reason: Reason, *, full: bool) -> Timing:
+    return Timing.EARLY if reason is Reason.EARLY else Timing.ON_COMPLETE if full else Timing.LATE
 
 
 def _by_pane(joined: Iterable[tuple[int, int, int]]) -> Iterator[tuple[int, int, list[int]]]:

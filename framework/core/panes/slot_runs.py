@@ -31,14 +31,15 @@ that is read brings the rows of few others, however far apart those of a batch a
 
 
 class SliceStorage:
-    """Cells of slices, ("slices", first slot, 0). Runs do not overlap.
+    """Cells of slices, ("slices", first slot, 0), or of another kind. Runs do not overlap.
 
     Only values with a changed slot are rewritten, so a batch costs by what is new and not by what is kept.
     """
 
-    def __init__(self, store: KeyGroupStore, runs: dict[int, int]) -> None:
+    def __init__(self, store: KeyGroupStore, runs: dict[int, int], kind: str = SLICES_KIND) -> None:
         """Read nothing yet; `runs` are those in the header, first slot -> number of slots, and kept up to date."""
         self._store = store
+        self._kind = kind
         self._runs = runs
         self._known: set[int] = set()
         """The first slots of values that were read, or written, in this batch."""
@@ -47,7 +48,7 @@ class SliceStorage:
         """Return the cells of each value that has one of these slots and is not in memory yet."""
         unknown = [first for first in self._runs_with(slots)[0].tolist() if first not in self._known]
         self._known.update(unknown)
-        return [decode_table(self._store.read(SLICES_KIND, first, 0)) for first in unknown]
+        return [decode_table(self._store.read(self._kind, first, 0)) for first in unknown]
 
     def retain(self, slots: np.ndarray) -> None:
         """Remove the values that have none of these slots, which are ascending."""
@@ -71,12 +72,12 @@ class SliceStorage:
             self._remove(first)
         for begin, end in _cut(slots, np.searchsorted(self._bounds()[0], slots), _most(cells)):
             first = int(slots[begin])
-            self._store.write(SLICES_KIND, first, 0, encode_table(cells.slice(begin, end - begin)))
+            self._store.write(self._kind, first, 0, encode_table(cells.slice(begin, end - begin)))
             self._runs[first] = int(slots[end - 1]) + 1 - first
             self._known.add(first)
 
     def _remove(self, first: int) -> None:
-        self._store.remove(SLICES_KIND, first, 0)
+        self._store.remove(self._kind, first, 0)
         del self._runs[first]
 
     def _runs_with(self, slots: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -19,13 +19,14 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.panes.firing_rules import CellFirings
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
 from panekeeper.framework.core.panes.pane_index import CellIndex
-from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
+from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN, is_partial
 from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord, PaneRecord
@@ -53,6 +54,8 @@ class PaneFiring:
     codes: np.ndarray | None = None
     refinements: np.ndarray | None = None
     """How often each of `codes` fired before; 0 for all where `codes` is None."""
+    completes: np.ndarray | None = None
+    """Whether each of `codes` fires as complete for the first time; None: those that never fired before."""
 
 
 class PaneContents(Protocol):
@@ -118,6 +121,8 @@ class TimeIntervalWindow:
     output: PaneOutput
     firing_counts: FiringCounts
     geometry: Geometry
+    cells: CellFirings | None = None
+    """What each partition has fired in each pane, where a rule needs it; else `pending` and `firing_counts` do."""
     counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
@@ -183,21 +188,36 @@ class TimeIntervalWindow:
         self._apply(transitions)
         self.record.flushed = True
 
+    def on_batch_end(self) -> None:
+        """Fire the panes that the batch changed, by `emit="on_update"`."""
+        if self.window.emit != "on_update" or self.cells is None:
+            return
+        transitions = []
+        for pane in sorted(self.record.unfired):
+            state = self.record.panes[pane]
+            reason, cells = Reason.LATE if state.complete else Reason.EARLY, self.cells.unfired(pane)
+            trigger = self._firing_of(self.cells, pane, cells, reason, complete=state.complete)
+            transitions.append(PaneTransition(pane=pane, trigger=trigger))
+        self._apply(transitions)
+
     def due(self) -> int | None:
         """Return the least watermark (us) at which a pane completes, fires again or closes; None if no pane is open."""
         if not self.record.panes:
             return None
         deadlines = [
-            self.geometry.closing_watermark(pane) if state.complete else self.geometry.end(pane)
+            self.geometry.closing_watermark(pane) if state.complete else self._ready(pane)
             for pane, state in self.record.panes.items()
         ]
-        if self.pending or self._has_late_created_pane():
+        unfired = any(self.record.panes[pane].complete for pane in self.record.unfired)
+        if self.pending or unfired or self._has_late_created_pane():
             deadlines.append(self.record.watermark + 1)
         return max(min(deadlines), self.record.watermark + 1)
 
     def save(self) -> IntervalRecord:
         """Write the contents and return the record to be written as the header."""
         self.contents.save()
+        if self.cells is not None:
+            self.cells.save()
         self.record.pending = self.pending.store(self.keys)
         return self.record
 
@@ -220,15 +240,21 @@ class TimeIntervalWindow:
 
     def _insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
         slices = assigned.slices
-        overdue = self.geometry.starts(assigned.oldest) + self.geometry.duration <= self.record.watermark
-        if overdue.any():
-            self._mark_pending(codes[overdue], slices[overdue])
+        if self.cells is None:
+            overdue = self.geometry.starts(assigned.oldest) + self.geometry.duration <= self.record.watermark
+            if overdue.any():
+                self._mark_pending(codes[overdue], slices[overdue])
         in_order = distinct(slices)
         first_open = first_open_pane(self.geometry, self.record.watermark)
         lows = np.maximum(self.geometry.oldest_pane(in_order), first_open).tolist()
         for low, high in zip(lows, self.geometry.newest_pane(in_order).tolist(), strict=True):
             for pane in range(low, high + 1):
                 self.record.panes.setdefault(pane, PaneRecord())
+        if self.cells is not None:
+            panes, offsets = gather_ranges(assigned.oldest, assigned.newest + 1)
+            row_of = np.repeat(np.arange(table.num_rows), np.diff(offsets))
+            numbers = table.column(NUMBER_COLUMN).to_numpy()[row_of] if is_partial(table) else None
+            self.cells.add_rows(codes[row_of], panes, numbers)
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self.record.next_seq += n_rows
         self.contents.insert(table, codes, slices, seq)
@@ -246,18 +272,25 @@ class TimeIntervalWindow:
     # -- decide ----------------------------------------------------------------------------------------------
 
     def _transition(self, pane: int, previous: int) -> PaneTransition | None:
-        state, watermark = self.record.panes[pane], self.record.watermark
-        completes = not state.complete and watermark >= self.geometry.end(pane)
+        state, watermark, ready = self.record.panes[pane], self.record.watermark, self._ready(pane)
+        completes = not state.complete and watermark >= ready
         trigger = None
-        if completes or (state.complete and self.pending.has(pane)):
-            reason = Reason.WATERMARK if previous < self.geometry.end(pane) else Reason.LATE
+        if completes or (state.complete and (self.pending.has(pane) or pane in self.record.unfired)):
+            reason = Reason.WATERMARK if previous < ready else Reason.LATE
             trigger = self._firing(pane, state, reason)
         close = watermark >= self.geometry.closing_watermark(pane) and (state.complete or completes)
         if not (completes or trigger or close):
             return None
         return PaneTransition(pane=pane, completes=completes, trigger=trigger, close=close)
 
+    def _ready(self, pane: int) -> int:
+        """Return the watermark at which the pane fires for the first time without further rules."""
+        return self.geometry.closing_watermark(pane) if self.window.emit == "on_close" else self.geometry.end(pane)
+
     def _firing(self, pane: int, state: PaneRecord, reason: Reason) -> PaneFiring | None:
+        if self.cells is not None:
+            cells = self.cells.unfired(pane) if state.complete else self.cells.of(pane)
+            return self._firing_of(self.cells, pane, cells, reason, complete=True)
         if not state.complete:
             return PaneFiring(reason=reason)
         if not self.pending.has(pane):
@@ -265,6 +298,22 @@ class TimeIntervalWindow:
         codes, before = self.pending.of(pane)
         refinements = self.firing_counts.read(pane, codes, before, has_counts=state.has_counts)
         return PaneFiring(reason=reason, codes=codes, refinements=refinements)
+
+    @staticmethod
+    def _firing_of(
+        cells: CellFirings, pane: int, fires: np.ndarray, reason: Reason, *, complete: bool
+    ) -> PaneFiring | None:
+        """Return the firing of some cells of a pane, which is noted; `complete`: the pane is, or becomes it now."""
+        if not len(fires):
+            return None
+        firing = PaneFiring(
+            reason=reason,
+            codes=cells.codes(fires),
+            refinements=cells.fired(fires),
+            completes=cells.never_complete(fires) & complete,
+        )
+        cells.note_firing(pane, fires, complete=complete)
+        return firing
 
     # -- emit ------------------------------------------------------------------------------------------------
 
@@ -283,8 +332,12 @@ class TimeIntervalWindow:
                 del self.record.panes[transition.pane]
         if any(transition.close for transition in transitions):
             self.contents.retain(np.fromiter(self.record.panes, dtype=np.int64))
+            if self.cells is not None:
+                self.cells.retain(np.array(sorted(self.record.panes), dtype=np.int64))
 
     def _record_firing(self, pane: int, state: PaneRecord, trigger: PaneFiring, *, closing: bool) -> None:
+        if self.cells is not None:
+            return
         self.pending.clear(pane)
         if trigger.codes is not None and trigger.refinements is not None and not closing:
             self.firing_counts.write(pane, trigger.codes, trigger.refinements + 1, has_counts=state.has_counts)
@@ -293,4 +346,4 @@ class TimeIntervalWindow:
     def _has_late_created_pane(self) -> bool:
         """Return whether a pane was created after its end: it completes at the next greater watermark."""
         watermark = self.record.watermark
-        return any(not s.complete and self.geometry.end(p) <= watermark for p, s in self.record.panes.items())
+        return any(not s.complete and self._ready(p) <= watermark for p, s in self.record.panes.items())

@@ -1,0 +1,96 @@
+"""Panes with rules for their firings against the naive model: random rows, watermarks, clocks, cuts and restarts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from panekeeper import TimeInterval
+from panekeeper.framework.core.steps import Step
+from panekeeper.state.store import MemoryStore
+from tests.framework.core.panes.firings import FLUSH, rows, run, shown, spec_of, watermark
+from tests.model.firing_panes import NaivePanes
+
+KEY, SECONDS = st.sampled_from("abc"), st.integers(-6, 40)
+ROW = st.tuples(st.just("row"), KEY, SECONDS, st.integers(-9, 9))
+ITEM = st.one_of(ROW, ROW, ROW, st.tuples(st.just("watermark"), SECONDS), st.just(("end",)))
+
+
+@st.composite
+def panes(draw: st.DrawFn) -> dict[str, Any]:
+    """The panes of a window, without rules."""
+    duration = draw(st.integers(1, 12))
+    return {
+        "interval_duration": duration,
+        "creation_period": draw(st.integers(1, 12)),
+        "interval_offset": draw(st.integers(0, duration - 1)),
+        "discard_age": draw(st.sampled_from((0, 0, 3, 9))),
+    }
+
+
+@st.composite
+def scripts(draw: st.DrawFn) -> list[tuple[Any, ...]]:
+    """Rows, watermarks and ends of micro-batches; all panes close in the end, or are flushed, or stay open."""
+    last: list[tuple[Any, ...]] = draw(st.sampled_from(([("watermark", 100)], [("flush",)], [])))
+    return [*draw(st.lists(ITEM, max_size=40)), *last, ("end",)]
+
+
+def batches_of(script: list[tuple[Any, ...]]) -> list[list[Step]]:
+    """The micro-batches of a script; neighbouring rows are one step."""
+    batches: list[list[Step]] = [[]]
+    waiting: list[Any] = []
+    for kind, *values in script:
+        if kind == "row":
+            waiting.append(tuple(values))
+            continue
+        if waiting:
+            batches[-1].append(rows(*waiting))
+            waiting = []
+        if kind == "end":
+            batches.append([])
+        else:
+            batches[-1].append(FLUSH if kind == "flush" else watermark(values[0]))
+    return batches
+
+
+def by_pane(log: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
+    """The rows of each partition and pane, in their order."""
+    found = defaultdict(list)
+    for row in log:
+        found[row[:2]].append(row[2:])
+    return dict(found)
+
+
+def require_the_same(window: dict[str, Any], script: list[tuple[Any, ...]]) -> MemoryStore:
+    """Compare the core with the model, and return what the core has stored."""
+    expected, store = NaivePanes(window).play(script), MemoryStore()
+    log = run(spec_of(TimeInterval(**window)), batches_of(script), store)
+    assert by_pane(shown(log, "n", "sum", "refinement", "is_final", "reason")) == by_pane(expected)
+    return store
+
+
+@given(window=panes(), emit=st.sampled_from(("on_complete", "on_close", "on_update")), script=scripts())
+def test_panes_emit_as_the_model_does(window: dict[str, Any], emit: Any, script: list[tuple[Any, ...]]) -> None:
+    """Every firing of every partition and pane, with its reason, and whether it is the last."""
+    store = require_the_same(window | {"emit": emit}, script)
+    if script[-2:-1] in ([("flush",)], [("watermark", 100)]):
+        assert store.entries == {}
+
+
+@given(window=panes(), emit=st.sampled_from(("on_complete", "on_close")), script=scripts(), data=st.data())
+def test_where_batches_end_changes_nothing(
+    window: dict[str, Any], emit: Any, script: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """All rules but that of updates give the same firings for other micro-batches."""
+    uncut = [item for item in script if item != ("end",)]
+    ends = data.draw(st.lists(st.booleans(), min_size=len(uncut), max_size=len(uncut)))
+    cut = [
+        one for item, ends_here in zip(uncut, ends, strict=True) for one in ([item, ("end",)] if ends_here else [item])
+    ]
+    declared = spec_of(TimeInterval(**window, emit=emit))
+    logs = [run(declared, batches_of([*one, ("end",)])) for one in (script, cut)]
+    first, second = (by_pane(shown(log, "n", "sum", "refinement", "is_final", "reason")) for log in logs)
+    assert first == second

@@ -1,0 +1,111 @@
+"""Panes and their firings, written as one would say it: row by row, pane by pane, with every row kept.
+
+It has the rules of docs/semantics.md sections 6.2 to 6.7, and nothing of the core's: no slices, no counts that are
+carried on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Cell:
+    """What one partition has in one pane."""
+
+    rows: list[int] = field(default_factory=list)
+    new: list[int] = field(default_factory=list)
+    fired: int = 0
+    complete: bool = False
+
+
+@dataclass
+class NaivePanes:
+    """The log of a window, as (key, start in seconds, count, sum, refinement, final, reason).
+
+    `window` has the options of a time interval by their names, durations in seconds.
+    """
+
+    window: dict[str, Any]
+    watermark: int | None = None
+    cells: dict[int, dict[str, Cell]] = field(default_factory=dict)
+    complete: set[int] = field(default_factory=set)
+    log: list[tuple[Any, ...]] = field(default_factory=list)
+    flushed: bool = False
+
+    def play(self, items: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+        """Return the log of ("row", key, seconds, value), ("watermark", seconds), ("clock", seconds), ("end",), ...
+
+        ("end",) is the end of a micro-batch.
+        """
+        acts: dict[str, Callable[..., None]]
+        acts = {"row": self.row, "watermark": self.advance, "flush": self.flush, "end": self.end}
+        for kind, *values in items:
+            acts[kind](*values)
+        return self.log
+
+    def row(self, key: str, time: int, value: int) -> None:
+        """A row joins every open pane that has its time."""
+        if self.flushed:
+            return
+        since = time - self.window["interval_offset"]
+        newest = since // self.window["creation_period"]
+        oldest = (since - self.window["interval_duration"]) // self.window["creation_period"] + 1
+        for pane in range(oldest, newest + 1):
+            if self.watermark is None or self.closing(pane) > self.watermark:
+                cell = self.cells.setdefault(pane, {}).setdefault(key, Cell())
+                cell.rows.append(value)
+                cell.new.append(value)
+
+    def advance(self, watermark: int) -> None:
+        """The watermark advances: panes complete, fire again and close."""
+        if self.flushed or (self.watermark is not None and watermark <= self.watermark):
+            return
+        before, self.watermark = self.watermark, watermark
+        for pane in sorted(self.cells):
+            closes = watermark >= self.closing(pane)
+            ready = self.closing(pane) if self.window["emit"] == "on_close" else self.end_of(pane)
+            if watermark >= ready:
+                reason = "WATERMARK" if before is None or before < ready else "LATE"
+                self.fire_as_complete(pane, reason, closes=closes)
+            if closes:
+                del self.cells[pane]
+
+    def flush(self) -> None:
+        """Whatever has not fired fires, and all panes close."""
+        for pane in sorted(self.cells):
+            self.fire_as_complete(pane, "FLUSH", closes=True)
+        self.cells, self.flushed = {}, True
+
+    def end(self) -> None:
+        """The end of a micro-batch, at which panes fire that emit on update."""
+        for pane in sorted(self.cells) if self.window["emit"] == "on_update" else ():
+            is_complete = pane in self.complete
+            for key in sorted(self.cells[pane]):
+                if self.cells[pane][key].new:
+                    self.fire(pane, key, "LATE" if is_complete else "EARLY", complete=is_complete)
+
+    def fire_as_complete(self, pane: int, reason: str, *, closes: bool) -> None:
+        """Fire a pane that completes, for all its partitions; or one that is complete, for those with new rows."""
+        for key, cell in sorted(self.cells[pane].items()):
+            if pane not in self.complete or cell.new:
+                self.fire(pane, key, reason, complete=True, closes=closes)
+        self.complete.add(pane)
+
+    def fire(self, pane: int, key: str, reason: str, *, complete: bool, closes: bool = False) -> None:
+        """Add a row to the log."""
+        cell = self.cells[pane][key]
+        start = self.end_of(pane) - self.window["interval_duration"]
+        self.log.append((key, start, len(cell.rows), sum(cell.rows), cell.fired, closes, reason))
+        cell.fired, cell.new, cell.complete = cell.fired + 1, [], cell.complete or complete
+
+    def end_of(self, pane: int) -> int:
+        """The end of a pane, in seconds."""
+        start: int = pane * self.window["creation_period"] + self.window["interval_offset"]
+        return start + int(self.window["interval_duration"])
+
+    def closing(self, pane: int) -> int:
+        """The watermark that closes a pane."""
+        return self.end_of(pane) + int(self.window["discard_age"])
