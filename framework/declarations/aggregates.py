@@ -143,7 +143,10 @@ def count_if(condition: str) -> Aggregate:
 
 
 def sum(column: str, *, where: str | None = None) -> Aggregate:
-    """Add up. Result: int64 for integers, exact, null beyond 64 bits (with a row in the quarantine); double for floats.
+    """Add up integers, decimals or durations, exactly, or floats. Result: the type that Spark's `sum` has.
+
+    It is int64 for integers, decimal(p + 10, s), of at most 38 digits, for decimal(p, s), double for floats. What does
+    not fit it is null, with a row in the quarantine; what leaves it on the way and comes back is right.
 
     >>> print(sum("fare"))
     agg.sum('fare')
@@ -152,7 +155,7 @@ def sum(column: str, *, where: str | None = None) -> Aggregate:
 
 
 def mean(column: str, *, where: str | None = None) -> Aggregate:
-    """Arithmetic mean of integers or floats. Result: double.
+    """Arithmetic mean. Result: double; of decimal(p, s) decimal(p + 4, s + 4), of at most 38 digits, as Spark's `avg`.
 
     >>> print(mean("delay"))
     agg.mean('delay')

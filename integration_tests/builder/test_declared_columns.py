@@ -84,7 +84,6 @@ REFUSED: dict[str, Callable[[DataFrame], Any]] = {
     "event_time: column 'ms' is a double": lambda df: declare(df, event_time="ms"),
     "event_time: column 'text' is a string": lambda df: declare(df, event_time="text"),
     "arrival_time: column 'day' is a date": lambda df: declare(df, arrival_time="day"),
-    "agg.sum('price'): column 'price' is decimal": lambda df: declare(df).aggregate(x=agg.sum("price")),
     "agg.mean('text'): column 'text' is string": lambda df: declare(df).aggregate(x=agg.mean("text")),
     "agg.stddev('late'): column 'late' is bool": lambda df: declare(df).aggregate(x=agg.stddev("late")),
     "agg.mean('at'): column 'at' is timestamp": lambda df: declare(df).aggregate(x=agg.mean("at")),

@@ -1,24 +1,83 @@
-"""Aggregates on Spark: of the rows for which a condition holds, in Delta tables."""
+"""Aggregates beside Spark's own; of the rows for which a condition holds, in Delta tables."""
 
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper import DeclarationError, TimeInterval, agg, windowed
+from panekeeper.framework.core.aggregates.binding import bind
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
+
+
+COLUMNS = {
+    "i": "int",
+    "b": "bigint",
+    "f": "float",
+    "x": "double",
+    "money": "decimal(7, 2)",
+    "wide": "decimal(38, 6)",
+    "fine": "decimal(38, 36)",
+    "s": "string",
+}
+ROWS = [
+    (
+        "1",
+        "5",
+        "0.1",
+        "0.1",
+        "1.10",
+        "12345678901234567890123456789.123456",
+        "0.123456789012345678901234567890123456",
+        "b",
+    ),
+    ("2", None, "0.2", "-2.5", "2.25", "-1", "0.1", "a"),
+    (None, "-7", "1e30", "1e100", "99999.99", "0.000001", "-1.5", None),
+    ("4", "9", "-0.3", "7.25", None, "5", "1", "c"),
+    ("4", "9", "2.5", "3.0", "-3.33", "5", "1", "a"),
+]
+NUMBERS = ("i", "b", "f", "x", "money", "wide", "fine")
+SAME = {"sum": "sum", "mean": "avg", "min": "min", "max": "max", "stddev": "stddev"}
+SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
+    **{f"{a}({c})": (getattr(agg, a)(c), f"{b}({c})") for a, b in SAME.items() for c in NUMBERS},
+    "count": (agg.count(), "count(*)"),
+    "some": (agg.count("b"), "count(b)"),
+    "arg_max": (agg.arg_max("money", "s"), "max_by(s, money)"),
+    "distinct": (agg.approx_distinct("s"), "approx_count_distinct(s)"),
+    "list": (agg.collect("s"), "collect_list(s)"),
+}
+"""What is computed -> our aggregate, and Spark's own."""
+
+
+def test_results_have_the_types_and_values_of_sparks_own_functions(spark: SparkSession) -> None:
+    """Of each kind of number; doubles up to the order in which they are added."""
+    texts = spark.createDataFrame(ROWS, ", ".join(f"{name} string" for name in COLUMNS))
+    rows = texts.coalesce(1).selectExpr(*[f"cast({name} as {kind}) AS {name}" for name, kind in COLUMNS.items()])
+    theirs = rows.selectExpr(*[f"{sql} AS `{name}`" for name, (_, sql) in SPARKS.items()]).toArrow()
+    table = rows.toArrow().combine_chunks()
+    for name, (declared, _) in SPARKS.items():
+        ours = bind(declared, table.schema).from_content(table, np.array([0, table.num_rows]))
+        their = theirs.column(name)
+        assert (name, str(ours.type).replace("item", "element")) == (name, str(their.type).replace(" not null", ""))
+        (got,), (right,) = ours.to_pylist(), their.to_pylist()
+        assert (name, got) == (name, pytest.approx(right, rel=1e-12) if isinstance(right, float) else right)
 
 
 def run(readings: Readings) -> Job:
     """A job with conditions, over what is there; one raises for a row that is refused."""
     job = (
         windowed(
-            readings.stream(),
+            readings.stream().withColumn("price", F.expr("cast(value / 3 as decimal(12, 5))")),
             name="conditions",
             partition_by="sensor",
             event_time="at",
@@ -30,6 +89,7 @@ def run(readings: Readings) -> Job:
             plus=agg.sum("value", where="value > 1.5"),
             n=agg.count_if("value > 1.5"),
             minus=agg.collect("value", where="100 / value < 0"),
+            price=agg.sum("price"),
         )
         .to_delta(readings.folder / "log", view=readings.folder / "view")
         .start(checkpoint=readings.checkpoint, trigger="available_now")
@@ -47,12 +107,17 @@ def test_an_aggregate_is_of_the_rows_for_which_its_condition_holds(readings: Rea
     readings.put(("a", "10:00:55", 9))
     run(readings)
 
-    log = sorted((r["sensor"], r["plus"], r["n"], r["minus"], r["refinement"]) for r in readings.rows("log"))
-    assert log == [("a", 2, 1, [-3], 0), ("a", 6, 2, [-3], 1), ("b", None, 0, [-1], 0), ("c", 7, 1, [], 0)]
+    names = ("sensor", "plus", "n", "minus", "price", "refinement")
+    assert sorted(tuple(r[name] for name in names) for r in readings.rows("log")) == [
+        ("a", 2, 1, [-3], Decimal("0.00000"), 0),
+        ("a", 6, 2, [-3], Decimal("1.33333"), 1),
+        ("b", None, 0, [-1], Decimal("-0.33333"), 0),
+        ("c", 7, 1, [], Decimal("2.33333"), 0),
+    ]
     assert {r["sensor"]: r["plus"] for r in readings.rows("view")} == {"a": 6, "b": None, "c": 7}
     refused = {r["reason"]: json.loads(r["row"]) for r in readings.rows("log_quarantine")}
     assert {reason: row["value"] for reason, row in refused.items()} == {"ZERO": 0, "LATE": 9}
-    assert {*refused["LATE"]} == {*refused["ZERO"]} == {"sensor", "at", "value"}
+    assert {*refused["LATE"]} == {*refused["ZERO"]} == {"sensor", "at", "value", "price"}
 
 
 NO_CONDITIONS = {

@@ -11,13 +11,15 @@ from panekeeper.framework.core.aggregates.columns import has_absolute_code, has_
 from panekeeper.framework.core.aggregates.conditions import OfSomeRows
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
-from panekeeper.framework.core.aggregates.sums import CountAccumulator, FloatSum, IntSum, StdDev
+from panekeeper.framework.core.aggregates.sums import CountAccumulator, ExactSum, FloatSum, StdDev
 from panekeeper.framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import state_type
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
-_NUMBER = "an integer or a float"
+_NUMBER = "an integer, a float or a decimal"
+_ADDED = "an integer, a float, a decimal or a duration"
+_DIGITS_OF_64_BITS, _MOST_DIGITS = 18, 38
 _ORDERED = "a type with an order: number, decimal, boolean, date, time, text or binary"
 _HASHABLE = "a number, decimal, boolean, date, time, text or binary"
 
@@ -46,10 +48,7 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
         case "count":
             return CountAccumulator(inputs=columns)
         case "sum" | "mean":
-            is_mean = kind == "mean"
-            if pa.types.is_floating(require(_is_number, _NUMBER)):
-                return FloatSum(inputs=columns, mean=is_mean)
-            return IntSum(inputs=columns, mean=is_mean, output=pa.float64() if is_mean else pa.int64())
+            return _sum(columns, require(_can_be_added, _ADDED), mean=kind == "mean")
         case "stddev":
             require(_is_number, _NUMBER)
             return StdDev(inputs=columns)
@@ -78,6 +77,25 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
     return UserPartialAggregate(inputs=columns, output=declared.output, user=user, kind=stored)
 
 
+def _sum(columns: tuple[str, ...], kind: pa.DataType, *, mean: bool) -> Accumulator:
+    """Return the sum or mean of values of a type, whose result has the type that it has in Spark."""
+    if pa.types.is_floating(kind):
+        return FloatSum(inputs=columns, mean=mean)
+    if pa.types.is_duration(kind):
+        return ExactSum(inputs=columns, mean=mean, output=kind)
+    if not pa.types.is_decimal(kind):
+        return ExactSum(inputs=columns, mean=mean, output=pa.float64() if mean else pa.int64())
+    more, further = (4, 4) if mean else (10, 0)
+    scale = min(kind.scale + further, _MOST_DIGITS)
+    return ExactSum(
+        inputs=columns,
+        mean=mean,
+        output=pa.decimal128(min(kind.precision + more, _MOST_DIGITS), scale),
+        words=2 if kind.precision <= _DIGITS_OF_64_BITS else 4,
+        further_digits=scale - kind.scale,
+    )
+
+
 def _column_type(schema: pa.Schema, column: str, declared: Aggregate) -> pa.DataType:
     if column in schema.names:
         return schema.field(column).type
@@ -94,7 +112,7 @@ def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
         cast = f'F.to_json("{column}")' if types.is_nested(of_column) else ""
     elif kind not in ("sum", "mean", "stddev"):
         cast = ""
-    elif types.is_decimal(of_column) or types.is_string(of_column):
+    elif types.is_string(of_column):
         cast = f'F.col("{column}").cast("double")'
     elif types.is_boolean(of_column):
         cast = f'F.col("{column}").cast("int")'
@@ -106,4 +124,8 @@ def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal128(kind))
+
+
+def _can_be_added(kind: pa.DataType) -> bool:
+    return _is_number(kind) or bool(pa.types.is_duration(kind))

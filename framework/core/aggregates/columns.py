@@ -61,8 +61,10 @@ def raw_values(array: pa.Array) -> Values:
 
 
 def valid_values(rows: pa.Table, column: str, cells: Ints) -> tuple[Values, Ints]:
-    """Return the numbers of a column that are not null, and their cells."""
+    """Return the numbers of a column that are not null, and their cells; decimals as the nearest doubles."""
     array = combine(rows.column(column))
+    if pa.types.is_decimal(array.type):
+        array = array.cast(FLOAT64)
     mask = validity_or_none(array)
     return (raw_values(array), cells) if mask is None else (raw_values(array)[mask], cells[mask])
 
@@ -89,6 +91,15 @@ def take(column: pa.Array, positions: Ints) -> pa.Array:
 def with_nulls(values: Values, filled: Bools) -> pa.Array:
     """Return numbers as a column that is null where not `filled`."""
     return pa.array(values, mask=None if filled.all() else ~filled)
+
+
+def whole_numbers(values: list[int | None], kind: pa.DataType) -> pa.Array:
+    """Return whole numbers as a column of a type whose values are such: integers, durations, or decimals, in units."""
+    if not pa.types.is_decimal(kind):
+        return pa.array(values, kind)
+    parts = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
+    present = pa.array([value is not None for value in values], pa.bool_())
+    return pa.Array.from_buffers(kind, len(values), [present.buffers()[1], pa.py_buffer(parts)])
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:

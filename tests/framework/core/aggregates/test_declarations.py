@@ -68,9 +68,9 @@ class Unfinished(agg.UserAggregate):
     [
         (agg.max("dealy"), r"agg\.max\('dealy'\): there is no column 'dealy'.*did you mean 'delay'\?"),
         (agg.count("zzz"), r"columns are delay, price, flight, stops, ok$"),
-        (agg.sum("price"), r"column 'price' is decimal128\(10, 2\).*cast\(\"double\"\)\)$"),
-        (agg.mean("flight"), r"column 'flight' is string; it must be an integer or a float: df"),
-        (agg.stddev("ok"), r"column 'ok' is bool; it must be an integer or a float"),
+        (agg.mean("flight"), r"column 'flight' is string; it must be an integer, a float, a decimal or a duration: df"),
+        (agg.sum("ok"), r"column 'ok' is bool; it must be an integer.*cast\(\"int\"\)\)$"),
+        (agg.stddev("ok"), r"column 'ok' is bool; it must be an integer, a float or a decimal: df"),
         (agg.max("stops"), r"column 'stops' is list<.*a type with an order"),
         (agg.arg_max("stops", "flight"), r"agg\.arg_max\('stops', 'flight'\): column 'stops'"),
         (agg.arg_min("delay", "nothing"), r"there is no column 'nothing'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -88,6 +89,57 @@ def test_a_sum_that_leaves_64_bits_and_comes_back_is_exact_however_it_is_cut() -
         state = a.fold(state, np.array([0]), 1, rows.slice(at, 1), np.array([at]))
     assert a.finish(state).to_pylist() == [2**62 - 1]
     assert result(agg.sum("x"), pa.table({"x": [-(2**63), 2**63 - 1]})) == -1
+
+
+@pytest.mark.parametrize("cells", [[0, 0, 0], [0, 1, 2]])
+@pytest.mark.parametrize(
+    ("values", "total", "middle"),
+    [
+        ([1.797e308] * 3, math.inf, 1.797e308),
+        ([-1.797e308] * 3, -math.inf, -1.797e308),
+        ([1.5e308, 1.5e308, -1.5e308], 1.5e308, 5e307),
+        ([1.5e308, 1.5e308, -math.inf], -math.inf, -math.inf),
+        ([1.5e308, 1.5e308, math.nan], math.nan, math.nan),
+        ([math.inf, 1.5e308, -math.inf], math.nan, math.nan),
+    ],
+)
+def test_what_leaves_the_range_of_doubles_and_comes_back_is_right(
+    values: list[float], total: float, middle: float, cells: list[int]
+) -> None:
+    """In one batch, in three, and in slices; a sum that stays beyond it is infinite."""
+    rows = pa.table({"x": values})
+    for declared, right in ((agg.sum("x"), total), (agg.mean("x"), middle)):
+        a, state = folded(declared, rows, cells)
+        merged = a.merge_ranges(state, np.array([0]), np.array([len(state[0])]))
+        assert a.finish(merged)[0].as_py() == pytest.approx(right, rel=1e-15, nan_ok=True)
+        cut: State = []
+        for at, cell in enumerate(cells):
+            cut = a.fold(cut, np.array([cell]), max(cells[: at + 1]) + 1, rows.slice(at, 1), np.array([at]))
+        assert [str(one) for one in cut] == [str(one) for one in state]
+
+
+def test_a_sum_of_decimals_may_leave_its_type_on_the_way() -> None:
+    """Only what a firing shows must fit; else the error has the exact sum, and what to do."""
+    most, least = Decimal("9" * 36 + ".99"), Decimal("-" + "9" * 36 + ".99")
+    rows = pa.table({"x": pa.array([most, most, least, None], pa.decimal128(38, 2)), "cell": [0, 1, 2, 2]})
+    for cells in ([0, 0, 0, 0], [0, 1, 2, 2]):
+        a, state = folded(agg.sum("x"), rows, cells)
+        merged = a.finish(a.merge_ranges(state, np.array([0, 0]), np.array([len(state[0]), 0])))
+        assert (merged.to_pylist(), merged.type) == ([most, None], pa.decimal128(38, 2))
+    with pytest.raises(
+        InputError, match=r"agg\.sum\('x'\): the sum .* is 1999.*\.98, beyond decimal\(38, 2\); cast 'x'"
+    ):
+        result(agg.sum("x"), rows.slice(0, 2))
+    assert result(agg.sum("x"), pa.table({"x": pa.array([least], pa.decimal128(38, 2))})) == least
+
+
+def test_a_mean_of_decimals_that_has_too_few_digits_is_refused() -> None:
+    """Four more digits behind the point leave fewer before it, as in Spark."""
+    rows = pa.table({"x": pa.array([Decimal(10) ** 30], pa.decimal128(38, 6))})
+    with pytest.raises(InputError, match=r"agg\.mean\('x'\): the mean of a window is 1.*, beyond decimal\(38, 10\)"):
+        result(agg.mean("x"), rows)
+    small = pa.array([Decimal("0.01"), Decimal("0.02"), Decimal("0.02")], pa.decimal128(5, 2))
+    assert str(result(agg.mean("x"), pa.table({"x": small}))) == "0.016667"
 
 
 def test_of_equals_the_earliest_arrival_wins_also_across_slices() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from decimal import Context, Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,8 @@ SCHEMA = pa.schema(
         "half": pa.float32(),
         "s": pa.string(),
         "dec": pa.decimal128(12, 2),
+        "long": pa.decimal128(38, 3),
+        "fine": pa.decimal128(38, 36),
         "t": pa.timestamp("us", tz="UTC"),
         "d": pa.duration("us"),
         "b": pa.bool_(),
@@ -44,6 +48,8 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "half": st.floats(-1000, 1000, width=32),
     "s": st.text("abc", max_size=3),
     "dec": st.decimals(-1000, 1000, places=2),
+    "long": st.integers(-(10**36), 10**36).map(lambda units: Decimal(units).scaleb(-3, Context(prec=100))),
+    "fine": st.integers(1 - 10**36, 10**36 - 1).map(lambda units: Decimal(units).scaleb(-36, Context(prec=100))),
     "t": st.integers(-(10**15), 10**15).map(lambda us: EPOCH + timedelta(microseconds=us)),
     "d": st.integers(-100, 100).map(lambda us: timedelta(microseconds=us)),
     "b": st.booleans(),
@@ -105,6 +111,8 @@ ORDERED = ["i", "u", "f", "wild", "half", "s", "dec", "t", "d", "b"]
 PARTIAL = [
     *[agg.count(), agg.count("s"), agg.approx_distinct("i"), agg.approx_distinct("s"), agg.approx_distinct("dec")],
     *[make(c) for make in (agg.sum, agg.mean) for c in ("i", "f", "half", "wild")],
+    *[make(c) for make in (agg.sum, agg.mean) for c in ("dec", "long", "d")],
+    *[agg.mean("fine"), agg.stddev("dec"), agg.sum("dec", where=WHERE)],
     *[agg.mean("u"), agg.stddev("i"), agg.stddev("f"), agg.stddev("wild"), agg.user(Longest(), "f")],
     *[make(c) for make in (agg.max, agg.min, agg.first, agg.last) for c in ORDERED],
     *[make(by, "s") for make in (agg.arg_max, agg.arg_min) for by in ("i", "wild", "b", "dec")],
@@ -163,11 +171,25 @@ def expected(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
         return len(rows)
     kept = [row for row in rows if row[a.columns[0]] is not None]
     values = [row[a.columns[0]] for row in kept]
+    if values and a.kind in ("sum", "mean") and isinstance(values[0], Decimal | timedelta):
+        return _exact(a.kind, values, SCHEMA.field(a.columns[0]).type)
+    if a.kind == "stddev":
+        values = list(map(float, values))
     return PLAIN[a.kind](values, [row[a.columns[-1]] for row in kept])
 
 
 def _order(value: Any) -> Any:
     return (value != value, 0 if value != value else value)  # noqa: PLR0124 -- NaN, above all others
+
+
+def _exact(what: str, values: list[Any], kind: pa.DataType) -> Any:
+    """The sum or mean in fractions, rounded once, half away from 0, to the digits that Spark gives it."""
+    is_decimal = pa.types.is_decimal(kind)
+    total = sum(Fraction(v) if is_decimal else Fraction(v // timedelta(microseconds=1)) for v in values)
+    places = (min(kind.scale + 4 * (what == "mean"), 38)) if is_decimal else 0
+    exact = (total / len(values) if what == "mean" else total) * 10**places
+    units = math.floor(abs(exact) + Fraction(1, 2)) * (-1 if exact < 0 else 1)
+    return Decimal(units).scaleb(-places, Context(prec=100)) if is_decimal else timedelta(microseconds=units)
 
 
 def _stddev(values: list[float], _: Any) -> float | None:
@@ -207,7 +229,8 @@ def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
     """Exactly what plain Python says; sums of floats may be added in another order."""
     right = expected(a, rows)
     if isinstance(right, float) and a.kind in ("sum", "mean", "stddev"):
-        finite = [abs(row[a.columns[0]]) for row in rows if math.isfinite(row[a.columns[0]] or 0) and row[a.columns[0]]]
+        values = [float(row[a.columns[0]] or 0) for row in rows]
+        finite = [abs(value) for value in values if math.isfinite(value)]
         assert got == pytest.approx(right, rel=1e-9, abs=1e-9 * max(finite, default=0), nan_ok=True)
     else:
         assert got == right or (got != got and right != right)  # noqa: PLR0124 -- NaN on both sides
