@@ -156,15 +156,31 @@ class HorizonRecord:
 
     reached: dict[int, int] = field(default_factory=dict)
     """Port -> greatest event time seen in any key group, less the port's delay, us since the epoch."""
+    seen: dict[int, int] = field(default_factory=dict)
+    """Port -> wall-clock time of the last batch that brought a row, us; only where ports may be idle."""
+    common: int = NO_WATERMARK
+    """The watermark of all ports; it never goes back."""
+    now: int = 0
+    """The wall-clock time that has come, us; 0: none."""
+    since: int = 0
+    """When the run began, us: the time before it is no idle time."""
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
-        return encode_header({"reached": sorted(self.reached.items())}, {})
+        times = {"common": self.common, "now": self.now, "since": self.since}
+        return encode_header({"reached": sorted(self.reached.items()), "seen": sorted(self.seen.items()), **times}, {})
 
     @classmethod
     def decode(cls, value: bytes | None) -> HorizonRecord:
         """Return the record that `encode` wrote; without one, no port has any event time yet."""
-        return cls() if value is None else cls(reached=dict(decode_header(value)[0]["reached"]))
+        if value is None:
+            return cls()
+        stored, _ = decode_header(value)
+        return cls(
+            reached=dict(stored["reached"]),
+            seen=dict(stored.get("seen", ())),
+            **{name: stored[name] for name in ("common", "now", "since") if name in stored},
+        )
 
 
 @dataclass

@@ -36,6 +36,19 @@ OnError = Literal["quarantine", "fail"] | None
 
 
 @dataclass(frozen=True, kw_only=True)
+class Idle:
+    """When a port is idle, and what its watermark does then (docs/semantics.md section 14).
+
+    Attributes:
+        after_us: how long it brings no row, by the wall clock.
+        advances: its watermark goes on with the wall clock then.
+    """
+
+    after_us: int
+    advances: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class PortSpec:
     """One more input of an operator, with a window of its own.
 
@@ -44,12 +57,14 @@ class PortSpec:
         keys: its partition columns, of the same types as those of port 0; the names may differ.
         columns: the columns of its segments beside the time, the partition columns among them.
         on_error: as `JobSpec.on_error`.
+        idle: as `JobSpec.idle`.
     """
 
     window: Window
     keys: pa.Schema
     columns: pa.Schema
     on_error: OnError = None
+    idle: Idle | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +86,7 @@ class JobSpec:
         handlers: state handlers in the order of their registration; the operator first, if it is one.
         history: what earlier declarations of the job have left in its state and tables.
         pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
+        idle: when port 0 is idle; None: never.
     """
 
     window: Window
@@ -85,6 +101,7 @@ class JobSpec:
     on_error: OnError = None
     history: History = field(default_factory=History)
     pane_time: pa.DataType = TIMESTAMP
+    idle: Idle | None = None
 
     @property
     def fails_on_error(self) -> bool:
@@ -99,7 +116,16 @@ class JobSpec:
         """A spec for each port alone, in port order: what the window of that port needs."""
         other_ports = enumerate(self.other_ports, 1)
         own = [
-            replace(self, window=p.window, keys=p.keys, columns=p.columns, on_error=p.on_error, other_ports=(), port=n)
+            replace(
+                self,
+                window=p.window,
+                keys=p.keys,
+                columns=p.columns,
+                on_error=p.on_error,
+                idle=p.idle,
+                other_ports=(),
+                port=n,
+            )
             for n, p in other_ports
         ]
         return (replace(self, other_ports=()), *own) if own else (self,)

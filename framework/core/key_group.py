@@ -10,40 +10,17 @@ order of their registration, for every method (docs/semantics.md section 7).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
+from panekeeper.framework.core.common_watermark import CommonWatermark
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
-from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Watermark, merge_outcomes
-from panekeeper.state.records import HORIZON, HorizonRecord
+from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
 from panekeeper.state.store import KeyGroupStore, PortStore
-
-_SEGMENT = (HORIZON, 0, 0)
-
-
-class PortWatermarks:
-    """The greatest event times of the ports with panes, stored in one key group."""
-
-    def __init__(self, store: KeyGroupStore, ports: Sequence[int]) -> None:
-        self._store = store
-        self._ports = ports
-
-    def advance(self, step: EventTimeProgress) -> list[Watermark]:
-        """Store the progress. Return the watermark for each port; none until every port has had an event time."""
-        before = self._store.find(*_SEGMENT)
-        record = HorizonRecord.decode(before)
-        for port, us in step.max_event_times:
-            record.reached[port] = max(us, record.reached.get(port, us))
-        if (now := record.encode()) != before:
-            self._store.write(*_SEGMENT, now)
-        if not all(port in record.reached for port in self._ports):
-            return []
-        least = min(record.reached[port] for port in self._ports)
-        return [Watermark(least, port) for port in self._ports]
 
 
 class KeyGroupRunner:
@@ -82,15 +59,21 @@ class KeyGroupRunner:
             windows.append(TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store))
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
-        horizon = PortWatermarks(self._store, [port.port for port in spec.ports if port.has_panes])
+        common = CommonWatermark(self._store, {port.port: port.idle for port in spec.ports if port.has_panes})
         for step in steps:
-            for own in horizon.advance(step) if isinstance(step, EventTimeProgress) else [step]:
-                windows[own.port].process(own)
+            if not isinstance(step, EventTimeProgress):
+                windows[step.port].process(step)
+            if isinstance(step, EventTimeProgress | Tick):
+                for watermark in common.advance(step):
+                    windows[watermark.port].process(watermark)
         for port in spec.ports:
             windows[port.port].process(BatchEnd(port.port))
         if lifecycle is not None:
             lifecycle.drain()
         outcomes = [window.save() for window in windows]
+        common.save()
         if lifecycle is not None:
             lifecycle.checkpoint()
-        return merge_outcomes(spec, outcomes)
+        outcome = merge_outcomes(spec, outcomes)
+        due = [us for us in (outcome.due_us, common.due_us(outcome.due_watermark_us)) if us is not None]
+        return replace(outcome, due_us=min(due, default=None))

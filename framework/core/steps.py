@@ -52,12 +52,14 @@ class Watermark:
 
 @dataclass(frozen=True)
 class EventTimeProgress:
-    """The greatest event time of this batch on some of several ports, less the port's watermark delay: (port, us).
+    """The greatest event time of this batch on some of the ports, less the port's watermark delay: (port, us).
 
-    It follows the rows of all ports: whether they are late is decided by the watermark before the batch.
+    It follows the rows of all ports: whether they are late is decided by the watermark before the batch. `arrived` has
+    the wall-clock time of the batch for each of them, where ports may be idle.
     """
 
     max_event_times: tuple[tuple[int, int], ...]
+    arrived: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
