@@ -28,10 +28,10 @@ from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
-from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec, PortSpec
+from panekeeper.framework.core.job_spec import TIMESTAMP, Idle, JobSpec, PortSpec
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
-from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
+from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.policies import Policy, column_read_by
@@ -57,6 +57,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     partition_by: str | Column | Sequence[str | Column] | None = None,
     event_time: str | Column | None = None,
     watermark: Duration = 0,
+    idle_after: Duration | None = None,
+    when_idle: Literal["wait", "advance"] | None = None,
     arrival_time: str | Column | None = None,
     order_by: str | Column | Sequence[str | Column] | None = None,
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
@@ -78,6 +80,11 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         partition_by: each value of these columns has windows of its own.
         event_time: the timestamp column with the time at which a row happened. `TimeInterval` needs it.
         watermark: how far event time may lag behind the latest seen before a pane is complete: a duration >= 0.
+        idle_after: how long the stream brings no row, by the wall clock, until it is idle: then it does not hold back
+            the watermark of other `ports()`. None: never.
+        when_idle: `"wait"`, also if not given: the watermark stands still while all streams are idle. `"advance"`: it
+            goes on with the wall clock then, so that the last panes of a stream that has ended fire. Rows that come
+            later are late by the ordinary rules (docs/semantics.md section 14).
         arrival_time: the timestamp column with the time at which a row arrived; the time of its micro-batch if not
             given. The clock of `Tumbling`, `Sliding` and `Batched`.
         order_by: columns that declare the order of arrival within a micro-batch; without them it is the order of the
@@ -121,6 +128,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         marks=marks,
         key_groups=as_plain_number(key_groups) if keys else 1,
         has_mark_column=_marks,
+        idle=_idle(idle_after, when_idle, event_time),
     )
     for caution in cautions(df, name, event_time=intake.event_time):
         warnings.warn(caution, stacklevel=2)
@@ -229,6 +237,7 @@ class StreamWithWindow:
             keys=port.keys,
             columns=port.columns,
             on_error=port.on_error,
+            idle=port.idle,
             output=pa.schema(fields),
             aggregates=found,
             pane_time=intake.pane_time,
@@ -352,6 +361,22 @@ class Ports:
         )
 
 
+def _idle(after: Duration | None, when: object, event_time: object) -> Idle | None:
+    """Return when a stream is idle, and what its watermark does then."""
+    if when not in (None, "wait", "advance"):
+        raise DeclarationError(f"when_idle is {when!r}; it must be 'wait' or 'advance'")
+    if after is None:
+        if when is not None:
+            raise DeclarationError(f"when_idle is {when!r} without idle_after; say after how long the stream is idle")
+        return None
+    us = to_us(after, "idle_after")
+    if us <= 0:
+        raise DeclarationError(f"idle_after is {us_text(us)}; it must be positive")
+    if event_time is None:
+        raise DeclarationError("idle_after needs event_time: a window in arrival order has no watermark")
+    return Idle(after_us=us, advances=when == "advance")
+
+
 def _conditions(reject: Any) -> dict[str, str]:
     """Return the user's rules; `DeclarationError` for what is no mapping of reasons."""
     if reject is None:
@@ -382,7 +407,7 @@ def _port_spec(one: _Input, read: set[str]) -> PortSpec:
     intake = one.intake
     columns = intake.arrow_schema([*(name for name in intake.user_columns if name in read), *intake.conditions])
     keys = pa.schema([columns.field(name) for name in intake.partition_by])
-    return PortSpec(window=one.window, keys=keys, columns=columns, on_error=intake.on_error)
+    return PortSpec(window=one.window, keys=keys, columns=columns, on_error=intake.on_error, idle=intake.idle)
 
 
 def _with_operator(
@@ -419,6 +444,7 @@ def _with_operator(
         keys=first.keys,
         columns=first.columns,
         on_error=first.on_error,
+        idle=first.idle,
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
         output=output_schema(output),
         handlers=all_handlers,

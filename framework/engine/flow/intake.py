@@ -30,7 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from panekeeper.framework.core.job_spec import REST_AS_JSON, TIMESTAMP, OnError
+from panekeeper.framework.core.job_spec import REST_AS_JSON, TIMESTAMP, Idle, OnError
 from panekeeper.framework.core.stored_names import is_stored_name
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -88,6 +88,8 @@ class Intake:
     has_mark_column: bool = False
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Name of a further column -> the SQL condition that it holds, `where=` of aggregates; checked before."""
+    idle: Idle | None = None
+    """When the stream is idle, and what its watermark does then; None: never."""
 
     def __post_init__(self) -> None:
         name: object = self.name  # a caller without a type checker may give anything
@@ -282,7 +284,7 @@ class Intake:
         frame = checked.select(
             group.alias(packing.KEY_GROUP_COLUMN),
             good_time.alias(packing.EVENT_TIME_COLUMN),
-            *([arrival_us(arrival).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
+            *([arrival_us(None if self.idle else arrival).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected(checks)).alias(packing.REJECT_COLUMN),
             *[self._carried(name, F.col(_REASON).isNull() & self._is_tuple()) for name in carried],
             *([] if rest is None else [rest.alias(packing.REST_COLUMN)]),

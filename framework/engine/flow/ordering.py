@@ -67,9 +67,12 @@ def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]
     for (kind, port), neighbours in groupby(ordered, key=_group_key):
         if kind == PROGRESS_KIND:
             ends: dict[int, int] = {}
+            arrived: dict[int, int] = {}
             for row in neighbours:
                 ends[row.port] = max(row.n, ends.get(row.port, row.n))
-            steps.append(EventTimeProgress(tuple(sorted(ends.items()))))
+                if row.body is not None:
+                    arrived[row.port] = int(bytes(row.body))
+            steps.append(EventTimeProgress(tuple(sorted(ends.items())), tuple(sorted(arrived.items()))))
         elif kind == "partial":
             steps.append(PartialRows(_together(neighbours), port))
         elif kind == "rows":

@@ -12,7 +12,8 @@ A packed row is `(g, port, kind, lot, part, pos, n, body)`:
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
     part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
     n     number of rows; for "arrived", "reached", "watermark", "resume", "tick" and "clock" the time, us
-    body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time
+    body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time; of "reached" the time of the
+          batch, where ports may be idle
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ class Packer:
         has_clock: whether the arrival times of the rows are the clock of all groups.
         sorted_later: whether a group's rows are put in the order of their arrival times.
         watermark_delay_us: delay of the port's watermark, if each group needs the progress of event time; else None.
+        tells_when: whether that progress comes with the time of the batch.
         folding: folds rows whose windows need no more than partial results; None if rows are to stay rows.
         batch_watermark: reads the watermark of the batch: rows are folded at it, and those after it cannot be late.
         rest: which rows bring the columns that the job does not read: "late", those that may be late; "all"; or none.
@@ -146,6 +148,7 @@ class Packer:
     has_clock: bool = False
     sorted_later: bool = False
     watermark_delay_us: int | None = None
+    tells_when: bool = False
     folding: RowFolding | None = None
     batch_watermark: BatchWatermark | None = None
     rest: Literal["late", "all"] | None = None
@@ -158,18 +161,20 @@ class Packer:
         context = TaskContext.get()
         part = context.partitionId() if context else 0
         watermark = self.batch_watermark.read(context) if self.batch_watermark else None
-        at, latest = 0, None
+        at, latest, arrived = 0, None, None
         for table in _gather(batches):
             yield self.pack(table, part=part, at=at, watermark=watermark)
             latest = max((us for us in (latest, _latest(table)) if us is not None), default=None)
+            arrived = int(table.column(ARRIVAL_TIME_COLUMN)[0].as_py()) if self.tells_when else None
             at += table.num_rows
         if latest is not None and self.watermark_delay_us is not None:
-            yield self.pack_progress(latest, part=part, at=at)
+            yield self.pack_progress(latest, part=part, at=at, arrived=arrived)
 
-    def pack_progress(self, us: int, *, part: int, at: int) -> pa.RecordBatch:
+    def pack_progress(self, us: int, *, part: int, at: int, arrived: int | None = None) -> pa.RecordBatch:
         """Return the packed rows that carry the progress of event time in an input partition to every group."""
         packed = _PackedRows(part=part, port=self.port)
-        packed.mark(self.group_ids, PROGRESS_KIND, at, us - (self.watermark_delay_us or 0))
+        when = None if arrived is None else str(arrived)
+        packed.mark(self.group_ids, PROGRESS_KIND, at, us - (self.watermark_delay_us or 0), when)
         return packed.batch()
 
     def pack(self, table: pa.Table, *, part: int, at: int, watermark: int | None = None) -> pa.RecordBatch:

@@ -50,13 +50,23 @@ class InputPort:
 
     @property
     def uses_watermark_timer(self) -> bool:
-        """Whether Spark's watermark drives the window; with marks in the stream, or several ports, it does not."""
-        return self.is_only_port and self.spec.has_panes and not self.intake.has_mark_column
+        """Whether Spark's watermark drives the window.
+
+        With marks in the stream it does not, nor with several ports, or one whose watermark goes on while it is idle.
+        """
+        return self.has_spark_watermark and self.spec.has_panes and not self.intake.has_mark_column
+
+    @property
+    def has_spark_watermark(self) -> bool:
+        """Whether Spark keeps the watermark of the port, if it has one; else each key group does, for all ports."""
+        return self.is_only_port and not (self.intake.idle is not None and self.intake.idle.advances)
 
     @property
     def uses_wall_clock(self) -> bool:
         """Whether the window waits for instants of the wall clock."""
-        return not self.spec.has_panes and self.intake.arrival_time is None and not self.intake.has_mark_column
+        if self.spec.has_panes:
+            return self.intake.idle is not None
+        return self.intake.arrival_time is None and not self.intake.has_mark_column
 
     @property
     def time(self) -> str | None:
@@ -71,6 +81,8 @@ class InputPort:
         clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
         if self.intake.pane_time != TIMESTAMP:
             clock["event_time_type"] = "timestamp_ntz"
+        if self.is_only_port and not self.has_spark_watermark:
+            clock["when_idle"] = "advance"
         before = self.intake.stateful_operators()
         return {
             **clock,
@@ -101,7 +113,8 @@ class InputPort:
             port=self.spec.port,
             has_clock=self.time == ARRIVAL_TIME and intake.arrival_time is not None and len(ids) > 1,
             sorted_later=bool(intake.order_by),
-            watermark_delay_us=None if self.is_only_port or not self.spec.has_panes else intake.watermark_us,
+            watermark_delay_us=None if self.has_spark_watermark or not self.spec.has_panes else intake.watermark_us,
+            tells_when=intake.idle is not None,
             folding=folding,
             batch_watermark=BatchWatermark.of(checkpoint) if looks_at_watermark else None,
             rest=needs_rest,
@@ -109,8 +122,8 @@ class InputPort:
         rows = intake.rows(
             self.carried_columns,
             rest=rest if needs_rest else None,
-            arrived=self.time == ARRIVAL_TIME,
-            watermark=self.is_only_port,
+            arrived=self.time == ARRIVAL_TIME or intake.idle is not None,
+            watermark=self.has_spark_watermark,
         )
         return rows.mapInArrow(packer, PACKED_SCHEMA)
 
@@ -134,7 +147,8 @@ class InputPort:
             columns=(*self.spec.columns.names, *([self.time] if self.time else [])),
             order_by=self.intake.order_by,
             keys=self.spec.keys,
-            has_stream_clock=self.intake.arrival_time is not None or self.intake.has_mark_column,
+            has_stream_clock=self.intake.has_mark_column
+            or (self.intake.arrival_time is not None and not self.spec.has_panes),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import pytest
@@ -31,7 +32,7 @@ class Came:
         return EventTimeProgress(((self.port, self.reached),), ((self.port, self.at),))
 
 
-def played(ports: Ports, came: list[Came], cuts: set[int] = frozenset()) -> list[int | None]:  # type: ignore[assignment]
+def played(ports: Ports, came: list[Came], cuts: Collection[int] = ()) -> list[int | None]:
     """Return the watermark after each of them; a batch ends before those in `cuts`."""
     store, marks, last = MemoryStore(), list[int | None](), None
     common = CommonWatermark(store, ports)
@@ -50,30 +51,30 @@ def by_the_rule(ports: Ports, came: list[Came]) -> int | None:
     """The watermark after all of them, found by the rule for each beginning of the story."""
     common: int | None = None
     for end in range(1, len(came) + 1):
-        story = came[:end]
-        now = max(one.at for one in story)
-        starts = [one.at for one in story if one.port is None]
-        began = max([one.at for one in story if one.resume], default=min(starts, default=0))
-        greatest = {p: max((o.reached for o in story if o.port == p), default=None) for p in ports}
-        newest = {p: max((o.at for o in story if o.port == p), default=None) for p in ports}
-        awake = set()
-        for port, idle in ports.items():
-            since = max(began, newest[port] or 0)
-            if idle is None or not since or now - since < idle.after_us:
-                awake.add(port)
-        if awake:
-            if any(greatest[port] is None for port in awake):
-                continue
-            found = [greatest[port] for port in awake if common is None or greatest[port] >= common]  # type: ignore[operator]
-        else:
-            found = [
-                greatest[port] + now - newest[port]  # type: ignore[operator]
-                for port, idle in ports.items()
-                if idle is not None and idle.advances and greatest[port] is not None
-            ]
-        if found and (common is None or min(found) > common):  # type: ignore[type-var]
-            common = min(found)  # type: ignore[type-var]
+        marks = counting(ports, came[:end], common)
+        if marks and (common is None or min(marks) > common):
+            common = min(marks)
     return common
+
+
+def counting(ports: Ports, story: list[Came], common: int | None) -> list[int]:
+    """The watermarks of the ports that count at the end of a story; none if one has had no row yet."""
+    now = max(one.at for one in story)
+    began = max((one.at for one in story if one.resume), default=0)
+    rows = {port: [one for one in story if one.port == port] for port in ports}
+    awake, going_on = [], []
+    for port, idle in ports.items():
+        greatest = max((one.reached for one in rows[port]), default=None)
+        newest = max((one.at for one in rows[port]), default=0)
+        if idle is None or now - max(began, newest) < idle.after_us:
+            awake.append(greatest)
+        elif idle.advances and greatest is not None:
+            going_on.append(greatest + now - newest)
+    if not awake:
+        return going_on
+    if None in awake:
+        return []
+    return [one for one in awake if one is not None and (common is None or one >= common)]
 
 
 @st.composite
@@ -98,7 +99,7 @@ def test_the_watermark_is_that_of_the_rule_however_the_story_is_cut(
     """The rule looks at all that has come until then; the state keeps what it needs of it across batches."""
     ports: Ports = dict(enumerate(idle))
     assert played(ports, story, cuts) == played(ports, story)
-    assert played(ports, story)[-1] == (by_the_rule(ports, story) if any(idle) or story else None)
+    assert played(ports, story)[-1] == by_the_rule(ports, story)
 
 
 def test_a_port_that_is_silent_for_so_long_no_longer_holds_the_others_back() -> None:
