@@ -105,8 +105,8 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
     if any(name.startswith(_PORT) for name in (*old, *new)) or old.get("window.kind") != new.get("window.kind"):
         return None
     kind, _, name = item.partition(" ")
-    if kind == "window":
-        return _window(fields, new)
+    if kind in ("window", "when_idle"):
+        return _window(fields, old, new)
     if stored_form(old) is not stored_form(new):
         return None
     if kind == "column":
@@ -151,7 +151,9 @@ def stored_form(declaration: Declaration) -> StoredForm:
     return forms.get(declaration["window.kind"], StoredForm.ROWS)
 
 
-def _window(fields: frozenset[str], new: Declaration) -> str | None:
+def _window(fields: frozenset[str], old: Declaration, new: Declaration) -> str | None:
+    if fields == {"when_idle"} and None is not old.get("watermark_by") == new.get("watermark_by"):
+        return "it holds from the next batch on"
     if fields == {"window.discard_age_us"}:
         return (
             "the new discard age holds from the next watermark on, for panes that are still open; those that are "
@@ -229,6 +231,8 @@ _WHY = {
     "partition_by": "the stored state belongs to partitions by the other columns, or in their other order",
     "event_time": "open panes hold rows that were placed by the other time",
     "arrival_time": "the stored state was computed with the other clock",
+    "when_idle": "Spark keeps a watermark that waits, and the key groups keep one that goes on",
+    "watermark_by": "the watermark was kept for all rows together, or for each partition",
     "punctuation": "open windows hold rows that were gathered by the other marks",
     "marks": "open windows hold rows that were gathered by the other marks",
     "column": "stored rows have the other columns",

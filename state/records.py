@@ -150,16 +150,20 @@ def is_header(kind: str) -> bool:
     return kind in (HANDLERS, HORIZON) or kind.endswith("/header")
 
 
+Source = tuple[int, str]
+"""What has an event time of its own: a port, and "", or one partition of what it reads."""
+
+
 @dataclass
 class HorizonRecord:
-    """How far event time has come on each of several ports; segment ("horizon", 0, 0)."""
+    """How far event time has come in each of several sources; segment ("horizon", 0, 0)."""
 
-    reached: dict[int, int] = field(default_factory=dict)
-    """Port -> greatest event time seen in any key group, less the port's delay, us since the epoch."""
-    seen: dict[int, int] = field(default_factory=dict)
-    """Port -> wall-clock time of the last batch that brought a row, us; only where ports may be idle."""
+    reached: dict[Source, int] = field(default_factory=dict)
+    """Source -> greatest event time seen in any key group, less the port's delay, us since the epoch."""
+    seen: dict[Source, int] = field(default_factory=dict)
+    """Source -> wall-clock time of the last batch that brought a row, us; only where ports may be idle."""
     common: int = NO_WATERMARK
-    """The watermark of all ports; it never goes back."""
+    """The watermark of all of them; it never goes back."""
     now: int = 0
     """The wall-clock time that has come, us; 0: none."""
     since: int = 0
@@ -167,20 +171,21 @@ class HorizonRecord:
 
     def encode(self) -> bytes:
         """Return the record as bytes."""
-        times = {"common": self.common, "now": self.now, "since": self.since}
-        return encode_header({"reached": sorted(self.reached.items()), "seen": sorted(self.seen.items()), **times}, {})
+        sources = {
+            name: [[*source, us] for source, us in sorted(one.items())]
+            for name, one in (("reached", self.reached), ("seen", self.seen))
+        }
+        return encode_header({**sources, "common": self.common, "now": self.now, "since": self.since}, {})
 
     @classmethod
     def decode(cls, value: bytes | None) -> HorizonRecord:
-        """Return the record that `encode` wrote; without one, no port has any event time yet."""
+        """Return the record that `encode` wrote; without one, no source has any event time yet."""
         if value is None:
             return cls()
         stored, _ = decode_header(value)
-        return cls(
-            reached=dict(stored["reached"]),
-            seen=dict(stored.get("seen", ())),
-            **{name: stored[name] for name in ("common", "now", "since") if name in stored},
-        )
+        for name in ("reached", "seen"):
+            stored[name] = {(port, part): us for port, part, us in stored[name]}
+        return cls(**stored)
 
 
 @dataclass

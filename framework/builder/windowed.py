@@ -59,6 +59,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     watermark: Duration = 0,
     idle_after: Duration | None = None,
     when_idle: Literal["wait", "advance"] | None = None,
+    watermark_by: Literal["partition"] | None = None,
     arrival_time: str | Column | None = None,
     order_by: str | Column | Sequence[str | Column] | None = None,
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
@@ -80,11 +81,14 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         partition_by: each value of these columns has windows of its own.
         event_time: the timestamp column with the time at which a row happened. `TimeInterval` needs it.
         watermark: how far event time may lag behind the latest seen before a pane is complete: a duration >= 0.
-        idle_after: how long the stream brings no row, by the wall clock, until it is idle: then it does not hold back
-            the watermark of other `ports()`. None: never.
+        idle_after: how long the stream, or one of its partitions, brings no row, by the wall clock, until it is idle:
+            then it does not hold back the watermark of the others. None: never.
         when_idle: `"wait"`, also if not given: the watermark stands still while all streams are idle. `"advance"`: it
             goes on with the wall clock then, so that the last panes of a stream that has ended fire. Rows that come
             later are late by the ordinary rules (docs/semantics.md section 14).
+        watermark_by: `"partition"`: each partition of the topics has a watermark of its own, and that of the stream is
+            the least of those that are not idle. For Kafka; the stream keeps its columns `topic` and `partition`. None:
+            the greatest event time of all rows counts.
         arrival_time: the timestamp column with the time at which a row arrived; the time of its micro-batch if not
             given. The clock of `Tumbling`, `Sliding` and `Batched`.
         order_by: columns that declare the order of arrival within a micro-batch; without them it is the order of the
@@ -129,6 +133,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         key_groups=as_plain_number(key_groups) if keys else 1,
         has_mark_column=_marks,
         idle=_idle(idle_after, when_idle, event_time),
+        watermark_by=watermark_by,
     )
     for caution in cautions(df, name, event_time=intake.event_time):
         warnings.warn(caution, stacklevel=2)
@@ -168,6 +173,12 @@ class WindowedStream:
             if self._intake.event_time is None:
                 raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
             return StreamWithWindow(_Input(self._intake, window))
+        for option, given in (("idle_after", self._intake.idle), ("watermark_by", self._intake.watermark_by)):
+            if given is not None:
+                raise DeclarationError(
+                    f"{option} is for a TimeInterval: a {type(window).__name__} window is in arrival order, and has no "
+                    "watermark; leave it out"
+                )
         window = _with_found_columns(window, self._intake)
         return StreamWithWindow(_Input(self._in_arrival_order(window), window))
 
@@ -475,6 +486,11 @@ def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
     intake, *other_ports = [one.intake for one in inputs]
     if not other_ports:
         intake.require_own_watermark()
+        if intake.idle is not None and not intake.idle.advances and intake.watermark_by is None:
+            raise DeclarationError(
+                "idle_after changes nothing here: there is no other stream or partition to go on without this one. Add "
+                "when_idle='advance' or watermark_by='partition', or leave it out"
+            )
     return Computation(Pipeline(intake=intake, spec=spec, other_ports=tuple(other_ports)))
 
 

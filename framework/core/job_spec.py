@@ -37,7 +37,7 @@ OnError = Literal["quarantine", "fail"] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Idle:
-    """When a port is idle, and what its watermark does then (docs/semantics.md section 14).
+    """When a source of a port is idle, and what its watermark does then (docs/semantics.md section 14).
 
     Attributes:
         after_us: how long it brings no row, by the wall clock.
@@ -86,7 +86,7 @@ class JobSpec:
         handlers: state handlers in the order of their registration; the operator first, if it is one.
         history: what earlier declarations of the job have left in its state and tables.
         pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
-        idle: when port 0 is idle; None: never.
+        idle: when port 0, or a partition that it reads, is idle; None: never.
     """
 
     window: Window

@@ -18,6 +18,7 @@ import pyarrow as pa
 from panekeeper.framework.core.job_spec import PORT, JobSpec
 from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.state.codec import with_columns
+from panekeeper.state.records import Source
 
 
 @dataclass(frozen=True)
@@ -52,14 +53,14 @@ class Watermark:
 
 @dataclass(frozen=True)
 class EventTimeProgress:
-    """The greatest event time of this batch on some of the ports, less the port's watermark delay: (port, us).
+    """The greatest event time of this batch in some of the sources, less the delay of their port: (source, us).
 
-    It follows the rows of all ports: whether they are late is decided by the watermark before the batch. `arrived` has
-    the wall-clock time of the batch for each of them, where ports may be idle.
+    It follows the rows of all ports: whether they are late is decided by the watermark before the batch. `at_us` is the
+    wall-clock time of the batch, where ports may be idle.
     """
 
-    max_event_times: tuple[tuple[int, int], ...]
-    arrived: tuple[tuple[int, int], ...] = ()
+    reached: tuple[tuple[Source, int], ...]
+    at_us: int | None = None
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 
 from integration_tests.engine.test_ports import Quotes
-from panekeeper import Event, EventType, Operator, TimeInterval, agg, ports, windowed
+from panekeeper import (
+    Count,
+    DeclarationError,
+    Event,
+    EventType,
+    IncompatibleCheckpoint,
+    Operator,
+    TimeInterval,
+    Tumbling,
+    agg,
+    ports,
+    windowed,
+)
 from panekeeper.framework.declarations.operator import Emit
 from panekeeper.framework.engine.clock import tick_scheduler
 from panekeeper.state.checkpoint import control_files
@@ -96,6 +108,8 @@ def test_the_last_panes_of_a_stream_that_has_ended_fire_by_the_wall_clock(readin
     job.stop()
     assert readings.log() == expected
     assert [row["reason"] for row in readings.rows("log_quarantine")] == ["LATE"]
+    with pytest.raises(IncompatibleCheckpoint, match="when_idle: 'advance' in the checkpoint, absent now"):
+        readings.start(name="idle", window=TimeInterval(10), key_groups=2)
 
 
 def test_a_silent_stream_does_not_hold_back_the_other(readings: Readings, ahead: Ahead) -> None:
@@ -127,3 +141,47 @@ def test_a_silent_stream_does_not_hold_back_the_other(readings: Readings, ahead:
         (0, 10, 1),
         (1, 0, 1),
     ]
+
+
+def test_an_idle_job_with_nothing_open_runs_no_batch(readings: Readings, ahead: Ahead) -> None:
+    """Its last pane closes by the wall clock; after that no tick is due."""
+    stream = windowed(
+        readings.stream(), name="idle", event_time="at", idle_after="1 hour", when_idle="advance", key_groups=1
+    )
+    counted = stream.window(TimeInterval(10)).aggregate(n=agg.count())
+    readings.put(("a", "10:00:10", 1))
+    job = counted.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint)
+    readings.jobs.append(job)
+    job.process_available()
+    fired = fires(job)
+    ahead.us += 2 * HOUR_US
+    assert fired.wait(120)
+    assert [row["n"] for row in readings.rows("log")] == [1]
+    job.stop()
+    assert job._tick_scheduler._due is None
+
+
+def test_what_can_have_no_effect_is_refused(readings: Readings) -> None:
+    """A stream alone that waits, a window without a watermark, partitions that the source does not tell."""
+    given = {"name": "idle", "event_time": "at"}
+    alone = windowed(readings.stream(), **given, idle_after=60).window(TimeInterval(10))
+    with pytest.raises(DeclarationError, match="idle_after changes nothing here"):
+        alone.aggregate(n=agg.count())
+    with pytest.raises(DeclarationError, match="idle_after changes nothing here"):
+        alone.operator(Rows(), output="n bigint")
+    with pytest.raises(DeclarationError, match="idle_after is for a TimeInterval: a Tumbling window"):
+        windowed(readings.stream(), **given, idle_after=60).window(Tumbling(Count(2)))
+    for option in ({"idle_after": 60}, {"watermark_by": "partition"}):
+        with pytest.raises(DeclarationError, match="needs event_time"):
+            windowed(readings.stream(), name="idle", **option)
+    with pytest.raises(DeclarationError, match="does not come from one source of Kafka"):
+        windowed(readings.stream(), **given, watermark_by="partition")
+    kafka = {"kafka.bootstrap.servers": "localhost:1", "subscribe": "t"}
+    messages = readings.spark.readStream.format("kafka").options(**kafka).load()
+    kept = messages.selectExpr("topic", "partition", "timestamp AS at", "upper(topic) AS upper")
+    windowed(kept, **given, watermark_by="partition", idle_after=60).window(TimeInterval(10)).aggregate(n=agg.count())
+    with pytest.raises(DeclarationError, match="watermark_by is for a TimeInterval"):
+        windowed(kept, **given, watermark_by="partition").window(Tumbling(Count(2)))
+    for stream in (kept.drop("topic"), kept.withColumn("partition", kept["partition"] % 2)):
+        with pytest.raises(DeclarationError, match="keep both beside the columns"):
+            windowed(stream, **given, watermark_by="partition")

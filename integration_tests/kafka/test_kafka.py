@@ -9,9 +9,10 @@ from re import fullmatch
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from integration_tests.kafka.conftest import Topic, expected
-from panekeeper import Count, IncompatibleCheckpoint, JobFailed, Tumbling, agg, windowed
+from panekeeper import Count, IncompatibleCheckpoint, JobFailed, TimeInterval, Tumbling, agg, windowed
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.create import savepoint
@@ -29,6 +30,29 @@ def test_results_are_those_of_each_sensors_messages_in_order(topic: Topic) -> No
     topic.run(topic.stream(maxOffsetsPerTrigger=4))
     assert topic.results() == expected(35)
     assert sum(row["rows_in"] for row in topic.rows("log_metrics")) == 35
+
+
+def test_a_partition_that_lags_holds_the_watermark_back(topic: Topic) -> None:
+    """Its rows are not late, also after a restart; without `watermark_by` those of the other would make them late."""
+
+    def run(**options: Any) -> None:
+        kafka = {"kafka.bootstrap.servers": topic.broker.bootstrap, "subscribe": topic.name}
+        messages = topic.spark.readStream.format("kafka").options(**kafka, startingOffsets="earliest").load()
+        seconds = F.col("value").cast("string").cast("bigint")
+        stream = messages.select("topic", "partition", F.timestamp_seconds(seconds).alias("at"))
+        panes = windowed(stream, name="lags", event_time="at", **options).window(TimeInterval(10))
+        counted = panes.aggregate(n=agg.count()).to_delta(topic.folder / f"log{len(options)}")
+        job = counted.start(checkpoint=topic.folder / f"checkpoint{len(options)}", trigger="available_now")
+        assert job.await_end(timeout=300)
+
+    for ahead, behind in (([1, 200], [2]), ([201], [3, 12])):
+        for partition, seconds in enumerate((ahead, behind)):
+            topic.broker.send(topic.name, [(f"s{partition}", str(second)) for second in seconds], partition)
+        run()
+        run(watermark_by="partition")
+    assert [(row["pane_start"].second, row["n"]) for row in topic.rows("log1")] == [(0, 3)]
+    assert [row["reason"] for row in topic.rows("log1_quarantine")] == []
+    assert [row["reason"] for row in topic.rows("log0_quarantine")] == ["LATE", "LATE"]
 
 
 @pytest.mark.extended

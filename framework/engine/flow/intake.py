@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
@@ -39,7 +39,7 @@ from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.flow.stream_columns import StreamColumns
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, as_utc, column
-from panekeeper.framework.engine.sources.streams import kind_of, leaves, nodes, plan_of
+from panekeeper.framework.engine.sources.streams import kafka_partition, kind_of, leaves, nodes, plan_of
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Intake:
     """Name of a further column -> the SQL condition that it holds, `where=` of aggregates; checked before."""
     idle: Idle | None = None
     """When the stream is idle, and what its watermark does then; None: never."""
+    watermark_by: Literal["partition"] | None = None
+    """Whether each partition of the source has a watermark of its own."""
 
     def __post_init__(self) -> None:
         name: object = self.name  # a caller without a type checker may give anything
@@ -130,7 +132,28 @@ class Intake:
         for what, time in (("event_time", self.event_time), ("arrival_time", self.arrival_time)):
             if time is not None:
                 _require_timestamp(what, time, self._type(time))
+        self._check_source_partition()
         self._check_conditions()
+
+    def _check_source_partition(self) -> None:
+        by: object = self.watermark_by
+        if by is None:
+            return
+        if by != "partition":
+            raise DeclarationError(f"watermark_by is {by!r}; it must be 'partition', or not be given")
+        if self.event_time is None:
+            raise DeclarationError("watermark_by needs event_time: a window in arrival order has no watermark")
+        found = kafka_partition(self.df)
+        if found is None:
+            raise DeclarationError(
+                "watermark_by is 'partition', but the stream does not come from one source of Kafka, and no other "
+                "source says from which partition a row is; leave it out"
+            )
+        if not found:
+            raise DeclarationError(
+                "watermark_by is 'partition', but the stream has no longer the columns 'topic' and 'partition' of "
+                "Kafka, by these names; keep both beside the columns that you read from the messages"
+            )
 
     def _check_conditions(self) -> None:
         for reason, rule in self.reject.items():
@@ -284,6 +307,7 @@ class Intake:
         frame = checked.select(
             group.alias(packing.KEY_GROUP_COLUMN),
             good_time.alias(packing.EVENT_TIME_COLUMN),
+            *([_source_partition().alias(packing.SOURCE_PARTITION_COLUMN)] if self.watermark_by else []),
             *([arrival_us(None if self.idle else arrival).alias(packing.ARRIVAL_TIME_COLUMN)] if arrived else []),
             F.when(F.col(_REASON).isNotNull(), self._rejected(checks)).alias(packing.REJECT_COLUMN),
             *[self._carried(name, F.col(_REASON).isNull() & self._is_tuple()) for name in carried],
@@ -362,6 +386,10 @@ class Intake:
             ) from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
+
+
+def _source_partition() -> Column:
+    return F.concat_ws("-", column("topic"), column("partition"))
 
 
 def _require_text(what: str, condition: object) -> None:

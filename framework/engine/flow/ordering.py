@@ -33,6 +33,7 @@ from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.packing import PROGRESS_KIND, from_segment
 from panekeeper.framework.engine.flow.stream_clock import ARRIVED_KIND
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.state.records import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,13 +67,7 @@ def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]
     steps: list[Step] = []
     for (kind, port), neighbours in groupby(ordered, key=_group_key):
         if kind == PROGRESS_KIND:
-            ends: dict[int, int] = {}
-            arrived: dict[int, int] = {}
-            for row in neighbours:
-                ends[row.port] = max(row.n, ends.get(row.port, row.n))
-                if row.body is not None:
-                    arrived[row.port] = int(bytes(row.body))
-            steps.append(EventTimeProgress(tuple(sorted(ends.items())), tuple(sorted(arrived.items()))))
+            steps.append(_progress(neighbours))
         elif kind == "partial":
             steps.append(PartialRows(_together(neighbours), port))
         elif kind == "rows":
@@ -111,6 +106,19 @@ def _row_steps(packed: Sequence[Any], ordering: PortOrdering, port: int) -> Iter
             table = table.sort_by([(name, "ascending") for name in ordering.order_by])  # stable: ties keep input order
         rows.append(Rows(table.select([*ordering.columns, *rest]), port, ordering.has_stream_clock))
     yield from stream_clock.clock_steps(passed, rows, port)
+
+
+def _progress(packed: Iterable[Any]) -> EventTimeProgress:
+    """Return how far all input partitions of all ports have come together."""
+    reached: dict[Source, int] = {}
+    at = None
+    for row in packed:
+        more = {} if row.body is None else json.loads(bytes(row.body))
+        at = more.get("at", at)  # of one batch: the same for all
+        for part, us in more.get("parts", {"": row.n}).items():
+            source = (row.port, part)
+            reached[source] = max(us, reached.get(source, us))
+    return EventTimeProgress(tuple(sorted(reached.items())), at)
 
 
 def _together(packed: Iterable[Any]) -> pa.Table:

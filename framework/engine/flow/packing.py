@@ -12,14 +12,14 @@ A packed row is `(g, port, kind, lot, part, pos, n, body)`:
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
     part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
     n     number of rows; for "arrived", "reached", "watermark", "resume", "tick" and "clock" the time, us
-    body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time; of "reached" the time of the
-          batch, where ports may be idle
+    body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time; of "reached" null, or a JSON
+          object: "at", the time of the batch, where ports may be idle; "parts", the time of each source partition
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -49,6 +49,8 @@ EVENT_TIME_COLUMN = "_pk_time"
 """Event time of a good row; null for a rejected one, so that it cannot move the watermark."""
 ARRIVAL_TIME_COLUMN = "_pk_arrived"
 """Arrival time of the row, us; only there if the windows need it."""
+SOURCE_PARTITION_COLUMN = "_pk_source"
+"""The partition of the source that the row is from, as text; only there if each has a watermark of its own."""
 REST_COLUMN = "_pk_rest"
 """The columns that the job does not read, as a struct; only there if a row may get into the quarantine later."""
 REJECT_COLUMN = "_pk_reject"
@@ -132,6 +134,7 @@ class Packer:
         sorted_later: whether a group's rows are put in the order of their arrival times.
         watermark_delay_us: delay of the port's watermark, if each group needs the progress of event time; else None.
         tells_when: whether that progress comes with the time of the batch.
+        by_partition: whether that progress is told for each partition of the source.
         folding: folds rows whose windows need no more than partial results; None if rows are to stay rows.
         batch_watermark: reads the watermark of the batch: rows are folded at it, and those after it cannot be late.
         rest: which rows bring the columns that the job does not read: "late", those that may be late; "all"; or none.
@@ -149,6 +152,7 @@ class Packer:
     sorted_later: bool = False
     watermark_delay_us: int | None = None
     tells_when: bool = False
+    by_partition: bool = False
     folding: RowFolding | None = None
     batch_watermark: BatchWatermark | None = None
     rest: Literal["late", "all"] | None = None
@@ -161,20 +165,29 @@ class Packer:
         context = TaskContext.get()
         part = context.partitionId() if context else 0
         watermark = self.batch_watermark.read(context) if self.batch_watermark else None
-        at, latest, arrived = 0, None, None
+        at, latest, arrived = 0, dict[str, int](), None
         for table in _gather(batches):
             yield self.pack(table, part=part, at=at, watermark=watermark)
-            latest = max((us for us in (latest, _latest(table)) if us is not None), default=None)
-            arrived = int(table.column(ARRIVAL_TIME_COLUMN)[0].as_py()) if self.tells_when else None
             at += table.num_rows
-        if latest is not None and self.watermark_delay_us is not None:
+            if self.watermark_delay_us is not None:
+                for source, us in _latest(table, by_partition=self.by_partition):
+                    latest[source] = max(us, latest.get(source, us))
+                arrived = int(table.column(ARRIVAL_TIME_COLUMN)[0].as_py()) if self.tells_when else None
+        if latest:
             yield self.pack_progress(latest, part=part, at=at, arrived=arrived)
 
-    def pack_progress(self, us: int, *, part: int, at: int, arrived: int | None = None) -> pa.RecordBatch:
-        """Return the packed rows that carry the progress of event time in an input partition to every group."""
+    def pack_progress(
+        self, latest: Mapping[str, int], *, part: int, at: int, arrived: int | None = None
+    ) -> pa.RecordBatch:
+        """Return the packed rows that carry the progress of event time in an input partition to every group.
+
+        `latest` has the greatest event time, us, of each partition of the source; if they count as one, of "".
+        """
         packed = _PackedRows(part=part, port=self.port)
-        when = None if arrived is None else str(arrived)
-        packed.mark(self.group_ids, PROGRESS_KIND, at, us - (self.watermark_delay_us or 0), when)
+        reached = {source: us - (self.watermark_delay_us or 0) for source, us in latest.items()}
+        more = {} if arrived is None else {"at": arrived}
+        more |= {"parts": reached} if self.by_partition else {}
+        packed.mark(self.group_ids, PROGRESS_KIND, at, max(reached.values()), json.dumps(more) if more else None)
         return packed.batch()
 
     def pack(self, table: pa.Table, *, part: int, at: int, watermark: int | None = None) -> pa.RecordBatch:
@@ -323,10 +336,16 @@ class _PackedRows:
         return pa.record_batch(arrays, schema=PACKED)
 
 
-def _latest(table: pa.Table) -> int | None:
-    """Return the greatest event time of good rows, us; None if no row has one."""
-    latest: int | None = pc.max(table.column(EVENT_TIME_COLUMN).cast(pa.int64())).as_py()
-    return latest
+def _latest(table: pa.Table, *, by_partition: bool) -> Iterator[tuple[str, int]]:
+    """Yield the greatest event time of good rows, us, by the partition of the source, or of all; none without one."""
+    times = table.column(EVENT_TIME_COLUMN).cast(pa.int64())
+    if not by_partition:
+        greatest = {"": pc.max(times).as_py()}
+    else:
+        rows = pa.table([table.column(SOURCE_PARTITION_COLUMN), times], names=["source", "time"])
+        found = rows.group_by("source").aggregate([("time", "max")])
+        greatest = dict(zip(found.column("source").to_pylist(), found.column("time_max").to_pylist(), strict=True))
+    yield from ((source, us) for source, us in greatest.items() if us is not None)
 
 
 def end_of_file(file_order: str) -> str:

@@ -52,14 +52,18 @@ class InputPort:
     def uses_watermark_timer(self) -> bool:
         """Whether Spark's watermark drives the window.
 
-        With marks in the stream it does not, nor with several ports, or one whose watermark goes on while it is idle.
+        With marks in the stream it does not, nor where Spark does not keep the watermark.
         """
         return self.has_spark_watermark and self.spec.has_panes and not self.intake.has_mark_column
 
     @property
     def has_spark_watermark(self) -> bool:
-        """Whether Spark keeps the watermark of the port, if it has one; else each key group does, for all ports."""
-        return self.is_only_port and not (self.intake.idle is not None and self.intake.idle.advances)
+        """Whether Spark keeps the watermark of the port, if it has one; else each key group does, for all ports.
+
+        Spark does not know several sources of a watermark, nor one that goes on while nothing comes.
+        """
+        goes_on = self.intake.idle is not None and self.intake.idle.advances
+        return self.is_only_port and not goes_on and self.intake.watermark_by is None
 
     @property
     def uses_wall_clock(self) -> bool:
@@ -81,7 +85,9 @@ class InputPort:
         clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
         if self.intake.pane_time != TIMESTAMP:
             clock["event_time_type"] = "timestamp_ntz"
-        if self.is_only_port and not self.has_spark_watermark:
+        if self.intake.watermark_by is not None:
+            clock["watermark_by"] = self.intake.watermark_by
+        if self.is_only_port and self.intake.idle is not None and self.intake.idle.advances:
             clock["when_idle"] = "advance"
         before = self.intake.stateful_operators()
         return {
@@ -115,6 +121,7 @@ class InputPort:
             sorted_later=bool(intake.order_by),
             watermark_delay_us=None if self.has_spark_watermark or not self.spec.has_panes else intake.watermark_us,
             tells_when=intake.idle is not None,
+            by_partition=intake.watermark_by is not None,
             folding=folding,
             batch_watermark=BatchWatermark.of(checkpoint) if looks_at_watermark else None,
             rest=needs_rest,

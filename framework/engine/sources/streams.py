@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _FILES = "FileSource["
 """With this begins Spark's name of a source that reads plain files; its path and a bracket follow."""
+_PARTITION = ("topic", "partition")
+"""Columns of Spark's source for Kafka."""
 _LIMITS = {"maxfilespertrigger", "maxbytespertrigger"}
 _SHARE = 4
 """The files of a micro-batch may have this part of the memory of the machine."""
@@ -57,6 +59,20 @@ def options_of(leaf: Any) -> dict[str, str]:
     else:
         found = dict(leaf.extraOptions().asCaseSensitiveMap()) if kind_of(leaf) == "StreamingRelationV2" else {}
     return {name.lower(): value for name, value in found.items()}
+
+
+def kafka_partition(df: DataFrame) -> tuple[str, ...] | None:
+    """Return the columns that tell from which partition of Kafka a row is, as they come from there.
+
+    Returns:
+        None if the stream has another source, or several; no names if it comes from Kafka, and has these no more.
+    """
+    sources = [leaf for _, leaf in sources_of([df])]
+    if len(sources) != 1 or kind_of(sources[0]) != "StreamingRelationV2" or sources[0].sourceName() != "kafka":
+        return None
+    own, output = sources[0].outputSet(), plan_of(df).output()
+    kept = [output.apply(n).name() for n in range(output.size()) if own.contains(output.apply(n))]
+    return _PARTITION if {*_PARTITION} <= {*kept} else ()
 
 
 def path_of_files(leaf: Any) -> str | None:

@@ -122,7 +122,7 @@ def test_the_watermark_of_several_ports_is_the_least_of_theirs() -> None:
     """None before each has an event time, never back, and the same after a restart (docs/semantics.md section 6.5)."""
     made, store, marks = spec(windows=(TimeInterval(10), TimeInterval(10))), MemoryStore(), []
     for number, reached in enumerate([((0, 30),), ((1, 12),), ((0, 40), (1, 11)), ((1, 60),)]):
-        progress = EventTimeProgress(tuple((port, seconds * 1_000_000) for port, seconds in reached))
+        progress = EventTimeProgress(tuple(((port, ""), seconds * 1_000_000) for port, seconds in reached))
         store = store.copy()
         marks.append(run(made, store, number, progress, run=number + 1).watermark)
     assert marks == [None, 12_000_000, 12_000_000, 40_000_000]

@@ -220,10 +220,29 @@ def test_every_group_receives_the_watermark_of_each_of_several_ports() -> None:
         ),
         *packer(port=0, watermark_delay_us=0)(batches_of(frame([(2, 50)]))),
         *packer(port=0, watermark_delay_us=0)(batches_of(frame([(2, 7)], bad={0: "WHY"}))),
-        packer(port=1, watermark_delay_us=5).pack_progress(10, part=9, at=0),
+        packer(port=1, watermark_delay_us=5).pack_progress({"": 10}, part=9, at=0),
     ]
     progress = [to_steps([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
-    assert progress == [EventTimeProgress(((0, 50), (1, 35)))] * len(IDS)
+    assert progress == [EventTimeProgress((((0, ""), 50), ((1, ""), 35)))] * len(IDS)
+
+
+def test_every_group_receives_how_far_each_partition_of_a_source_has_come_and_when() -> None:
+    """Also of one that several tasks read, or one task with others; a port that tells neither is one source."""
+    ports = [PortOrdering(columns=("v",), keys=pa.schema([]))] * 2
+    by_partition = packer(watermark_delay_us=5, by_partition=True, tells_when=True)
+    batches = [
+        *by_partition(
+            batches_of(
+                frame([(0, 30), (1, 70)], _pk_source=["t-0", "t-1"], _pk_arrived=[900, 900]),
+                frame([(0, 40), (0, 99)], bad={1: "WHY"}, _pk_source=["t-0", "t-2"], _pk_arrived=[900, 900]),
+            )
+        ),
+        *by_partition(batches_of(frame([(0, 60), (0, 20)], _pk_source=["t-1", "t-0"], _pk_arrived=[900, 900]))),
+        *packer(port=1, watermark_delay_us=0)(batches_of(frame([(2, 50)]))),
+    ]
+    progress = [to_steps([row for row in packed_rows(*batches) if row.g == group], ports)[-1] for group in IDS]
+    reached = (((0, "t-0"), 35), ((0, "t-1"), 65), ((1, ""), 50))
+    assert progress == [EventTimeProgress(reached, at_us=900)] * len(IDS)
 
 
 @given(st.integers(-(10**15), 10**15))

@@ -79,6 +79,28 @@ def test_a_parameter_that_is_no_number_has_not_changed() -> None:
     assert [one for one in compare_declarations(recorded, as_recorded(declaration, 4)) if one.differences] == []
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "means"),
+    [
+        ({}, {"when_idle": "advance"}, Compatibility.NEEDS_FLUSH),
+        ({}, {"watermark_by": "partition"}, Compatibility.NEEDS_FLUSH),
+        ({"when_idle": "advance"}, {"when_idle": "advance", "watermark_by": "partition"}, Compatibility.NEEDS_FLUSH),
+        (
+            {"watermark_by": "partition"},
+            {"when_idle": "advance", "watermark_by": "partition"},
+            Compatibility.COMPATIBLE,
+        ),
+    ],
+)
+def test_a_watermark_that_something_else_kept_needs_a_flush(
+    before: dict[str, str], now: dict[str, str], means: Compatibility
+) -> None:
+    """Spark's is not in the state, nor is that of each partition; the key groups' own may wait or go on."""
+    for old, new in ((before, now), (now, before)):
+        (change,) = (c for c in compare_declarations(declared() | old, declared() | new) if c.differences)
+        assert change.compatibility is means
+
+
 def test_a_declaration_that_did_not_change_records_nothing(tmp_path: Path) -> None:
     """In whatever order its aggregates are, and whatever batch is unfinished."""
     checkpoint = Checkpoint(tmp_path, declared(low="min", high="max"), begun=8)
