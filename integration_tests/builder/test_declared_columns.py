@@ -126,7 +126,7 @@ WRONG: dict[str, list[Any]] = {
     "arrival_time": [7, ("ts",), "nowhere"],
     "order_by": [7, {"ts"}, "dev", ["ts", 7]],
     "watermark": [None, "soon", "1 month", -1, "-1 hour", [], object()],
-    "idle_after": [0, -1, "soon", [], "1 minute"],
+    "idle_after": [0, -1, "soon", []],
     "when_idle": ["go", 7, "wait", "advance"],
     "watermark_by": ["topic", 7, "partition"],
     "max_ahead": ["later", "-1 day", {}],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
 
@@ -163,7 +163,7 @@ def test_an_idle_job_with_nothing_open_runs_no_batch(readings: Readings, ahead: 
 
 def test_what_can_have_no_effect_is_refused(readings: Readings) -> None:
     """A stream alone that waits, a window without a watermark, partitions that the source does not tell."""
-    given = {"name": "idle", "event_time": "at"}
+    given: dict[str, Any] = {"name": "idle", "event_time": "at"}
     alone = windowed(readings.stream(), **given, idle_after=60).window(TimeInterval(10))
     with pytest.raises(DeclarationError, match="idle_after changes nothing here"):
         alone.aggregate(n=agg.count())
@@ -171,7 +171,8 @@ def test_what_can_have_no_effect_is_refused(readings: Readings) -> None:
         alone.operator(Rows(), output="n bigint")
     with pytest.raises(DeclarationError, match="idle_after is for a TimeInterval: a Tumbling window"):
         windowed(readings.stream(), **given, idle_after=60).window(Tumbling(Count(2)))
-    for option in ({"idle_after": 60}, {"watermark_by": "partition"}):
+    options: list[dict[str, Any]] = [{"idle_after": 60}, {"watermark_by": "partition"}]
+    for option in options:
         with pytest.raises(DeclarationError, match="needs event_time"):
             windowed(readings.stream(), name="idle", **option)
     with pytest.raises(DeclarationError, match="does not come from one source of Kafka"):

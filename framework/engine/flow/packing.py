@@ -185,7 +185,7 @@ class Packer:
         """
         packed = _PackedRows(part=part, port=self.port)
         reached = {source: us - (self.watermark_delay_us or 0) for source, us in latest.items()}
-        more = {} if arrived is None else {"at": arrived}
+        more: dict[str, Any] = {} if arrived is None else {"at": arrived}
         more |= {"parts": reached} if self.by_partition else {}
         packed.mark(self.group_ids, PROGRESS_KIND, at, max(reached.values()), json.dumps(more) if more else None)
         return packed.batch()
