@@ -249,6 +249,7 @@ class StreamWithWindow:
             columns=port.columns,
             on_error=port.on_error,
             idle=port.idle,
+            origin=port.origin,
             output=pa.schema(fields),
             aggregates=found,
             pane_time=intake.pane_time,
@@ -418,7 +419,14 @@ def _port_spec(one: _Input, read: set[str]) -> PortSpec:
     intake = one.intake
     columns = intake.arrow_schema([*(name for name in intake.user_columns if name in read), *intake.conditions])
     keys = pa.schema([columns.field(name) for name in intake.partition_by])
-    return PortSpec(window=one.window, keys=keys, columns=columns, on_error=intake.on_error, idle=intake.idle)
+    return PortSpec(
+        window=one.window,
+        keys=keys,
+        columns=columns,
+        on_error=intake.on_error,
+        idle=intake.idle,
+        origin=intake.origin_columns,
+    )
 
 
 def _with_operator(
@@ -456,6 +464,7 @@ def _with_operator(
         columns=first.columns,
         on_error=first.on_error,
         idle=first.idle,
+        origin=first.origin,
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
         output=output_schema(output),
         handlers=all_handlers,

@@ -58,6 +58,7 @@ class PortSpec:
         columns: the columns of its segments beside the time, the partition columns among them.
         on_error: as `JobSpec.on_error`.
         idle: as `JobSpec.idle`.
+        origin: as `JobSpec.origin`.
     """
 
     window: Window
@@ -65,6 +66,7 @@ class PortSpec:
     columns: pa.Schema
     on_error: OnError = None
     idle: Idle | None = None
+    origin: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +89,7 @@ class JobSpec:
         history: what earlier declarations of the job have left in its state and tables.
         pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
         idle: when port 0, or a partition that it reads, is idle; None: never.
+        origin: columns that tell the offset of a row in Kafka, the last of them; none if they do not.
     """
 
     window: Window
@@ -102,6 +105,7 @@ class JobSpec:
     history: History = field(default_factory=History)
     pane_time: pa.DataType = TIMESTAMP
     idle: Idle | None = None
+    origin: tuple[str, ...] = ()
 
     @property
     def fails_on_error(self) -> bool:
@@ -123,6 +127,7 @@ class JobSpec:
                 columns=p.columns,
                 on_error=p.on_error,
                 idle=p.idle,
+                origin=p.origin,
                 other_ports=(),
                 port=n,
             )

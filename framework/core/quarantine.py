@@ -73,7 +73,7 @@ class Quarantine:
     """The rows of one port that one batch of a key group adds to the quarantine."""
 
     def __init__(self, spec: JobSpec, keys: PartitionKeys) -> None:
-        self._keys = keys
+        self._keys, self._origin = keys, spec.origin
         self._fails = spec.fails_on_error
         self._tables: list[pa.Table] = []
         self._errors: dict[tuple[str, str], ErrorKind] = {}
@@ -81,13 +81,15 @@ class Quarantine:
     def add_late(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
         """Add rows that come too late, with all their columns; `detail(event time)` says how late."""
         times = _event_times(table)
-        self._add([LATE] * len(times), [detail(time) for time in times], times, row_texts(table))
+        details = [detail(time) for time in times]
+        self._add([LATE] * len(times), details, times, row_texts(table), origins(table, self._origin))
 
     def add_row(self, row: pa.Table, where: str, error: Exception, reason: str) -> None:
         """Add a row that a function could not take. Raises `InputError` if the job fails on errors."""
         (text,) = row_texts(row)
         self._fail_if_declared(f"{where}, row {text}", error)
-        self._add([reason], [self._counted(where, error, reason)], _event_times(row), [text])
+        origin = origins(row, self._origin)
+        self._add([reason], [self._counted(where, error, reason)], _event_times(row), [text], origin)
 
     def add_firing(self, place: FiringPlace, where: str, error: Exception, reason: str) -> None:
         """Add a firing that could not be computed, by its partition and times, whole or in one column.
@@ -101,7 +103,7 @@ class Quarantine:
             columns[name] = pa.chunked_array([pa.array([us]).cast(TIMESTAMP)])
         text = next(iter(objects(columns)), "{}")
         self._fail_if_declared(f"{where}, {text}", error)
-        self._add([reason], [self._counted(where, error, reason)], [None], [text])
+        self._add([reason], [self._counted(where, error, reason)], [None], [text], [None])
 
     @property
     def table(self) -> pa.Table | None:
@@ -128,27 +130,48 @@ class Quarantine:
                 'on_error="quarantine" and start again: this batch is then run once more'
             ) from error
 
-    def _add(self, reasons: list[str], details: list[str], times: list[int | None], texts: list[str]) -> None:
+    def _add(
+        self,
+        reasons: list[str],
+        details: list[str],
+        times: list[int | None],
+        texts: list[str],
+        origins: list[str | None],
+    ) -> None:
         details, texts = [*map(as_utf8, details)], [*map(as_utf8, texts)]
         columns = [pa.array(reasons), pa.array(details), pa.array(times, pa.int64()).cast(TIMESTAMP), pa.array(texts)]
-        columns.append(pa.nulls(len(texts), pa.string()))
+        columns.append(pa.array(origins, pa.string()))
         self._tables.append(pa.table(columns, schema=REJECTED_SCHEMA))
 
 
 def row_texts(table: pa.Table) -> list[str]:
     """Return each row as JSON, with all that the stream has of it, and without the columns that Panekeeper adds."""
+    columns = _columns_of(table)
+    texts = columns.pop(REST_AS_JSON, None)
+    rows = objects(columns)
+    if texts is None:
+        return rows
+    return [joined(row, text or "{}") for row, text in zip(rows, texts.to_pylist(), strict=True)]
+
+
+def origins(table: pa.Table, origin: tuple[str, ...]) -> list[str | None]:
+    """Return where each row is from, `topic-partition@offset`, by the columns that tell it; null if it has them not."""
+    columns = _columns_of(table)
+    if not origin or any(name not in columns for name in origin):
+        return [None] * table.num_rows
+    rows = zip(*(columns[name].to_pylist() for name in origin), strict=True)
+    return [f"{'-'.join(map(str, row[:-1]))}@{row[-1]}" if None not in row else None for row in rows]
+
+
+def _columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of the stream, and `REST_AS_JSON` where some are text."""
     added = (EVENT_TIME, ARRIVAL_TIME, REST)
     names = [name for name in table.column_names if name not in added and not name.startswith(CONDITION)]
     columns = {name: table.column(name) for name in names}
     if REST not in table.column_names:
-        return objects(columns)
+        return columns
     rest = pa.chunked_array(table.column(REST)).combine_chunks()
-    further = {field.name: pa.chunked_array([rest.field(field.name)]) for field in rest.type}
-    texts = further.pop(REST_AS_JSON, None)
-    rows = objects(columns | further)
-    if texts is None:
-        return rows
-    return [joined(row, text or "{}") for row, text in zip(rows, texts.to_pylist(), strict=True)]
+    return columns | {field.name: pa.chunked_array([rest.field(field.name)]) for field in rest.type}
 
 
 def _event_times(table: pa.Table) -> list[int | None]:

@@ -59,6 +59,8 @@ _CASTS_TO_SUBTRACT = {
     "boolean": "integer",
 }
 """Type of a column that a policy cannot subtract -> what it can be cast to."""
+_KAFKA = {"topic": "string", "partition": "int", "offset": "bigint"}
+"""Columns of Spark's source for Kafka, and their types."""
 _DIGITS = 18
 """Decimals of so many digits are whole numbers of 64 bits."""
 
@@ -188,6 +190,13 @@ class Intake:
         """Names of the user's columns, marks left out."""
         marks = packing.MARKS if self.has_mark_column else ()
         return [name for name in self.df.columns if name not in marks]
+
+    @property
+    def origin_columns(self) -> tuple[str, ...]:
+        """Names of the columns that tell from where in Kafka a row is, the offset last; none where they do not."""
+        found = {name: self._type(name).simpleString() for name in self.user_columns}
+        kept = tuple(name for name, kind in _KAFKA.items() if found.get(name) == kind)
+        return kept if kept[-2:] == ("partition", "offset") else ()
 
     @property
     def pane_time(self) -> pa.DataType:
@@ -360,10 +369,8 @@ class Intake:
 
     def _origin(self) -> Column:
         """Return where a row is from: `topic-partition@offset` of Kafka, or its file; null where it is not known."""
-        kafka = {"topic": "string", "partition": "int", "offset": "bigint"}
-        kept = [one for one in kafka if one in self.user_columns and self._type(one).simpleString() == kafka[one]]
-        if kept[-2:] == ["partition", "offset"]:
-            return F.concat(F.concat_ws("-", *map(column, kept[:-1])), F.lit("@"), column("offset"))
+        if kept := self.origin_columns:
+            return F.concat(F.concat_ws("-", *map(column, kept[:-1])), F.lit("@"), column(kept[-1]))
         # Spark refuses the name of the file in a plan with two sources, such as a join with a table: in each batch.
         has_one_source = len([*leaves(self.df)]) == 1
         return F.nullif(F.input_file_name(), F.lit("")) if has_one_source else F.lit(None).cast("string")

@@ -24,8 +24,8 @@ from panekeeper import (
     UserPolicy,
     agg,
 )
-from panekeeper.framework.core.job_spec import JobSpec
-from panekeeper.framework.core.steps import Tick, Watermark
+from panekeeper.framework.core.job_spec import REST, JobSpec
+from panekeeper.framework.core.steps import Rows, Tick, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import DeclarationError, InputError
 from panekeeper.framework.declarations.windows import Window
@@ -279,3 +279,15 @@ def test_a_policy_that_raises_for_a_row_decides_nothing_for_it(
     assert json.loads(refused["row"])["key"] == "a"
     with pytest.raises(InputError, match="-2 is negative"):
         run(replace(spec, on_error="fail"), MemoryStore(), Tick(S), rows(("a", 1), ("a", -2)))
+
+
+def test_a_late_row_of_kafka_says_where_it_is_from() -> None:
+    """By columns that the job reads or that came along; where a row has not all of them nothing is said."""
+    spec = replace(job(TimeInterval(10), n=agg.count()), origin=("topic", "partition", "offset"))
+    table = rows(("a", 1), ("b", 2)).table
+    told = {"topic": ["t", "t"], "partition": [3, None], "offset": [7, 8]}
+    rest = pa.StructArray.from_arrays([pa.array(values) for values in told.values()], [*told])
+    for late in (table.append_column(REST, rest), table):
+        done = run(spec, MemoryStore(), END, Rows(late))
+        expected = ["t-3@7", None] if REST in late.column_names else [None, None]
+        assert [(row["reason"], row["source"]) for row in bad(done)] == [("LATE", one) for one in expected]
