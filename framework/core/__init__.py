@@ -10,6 +10,7 @@ job_spec.py             what do the workers need of the declaration of a job?
 key_group.py            how does one batch of one key group run: windows in port order, then state handlers?
 state_handlers.py       which method of the state handlers is called when?
 partition_keys.py       how are partition keys numbered within a batch?
+common_watermark.py     what is the watermark of several sources, also while some are silent?
 guarded_aggregates.py   what happens if an aggregate of a row or firing cannot be computed?
 operator_calls.py       what has an operator emitted, and what happens if it raises for one event?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
