@@ -14,7 +14,7 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.aggregates.columns import Ints
 from panekeeper.framework.core.aggregates.protocol import Accumulator, State
-from panekeeper.framework.core.quarantine import SUM_OVERFLOW, USER_ERROR, FiringPlace, Quarantine
+from panekeeper.framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.state.history import History
@@ -64,7 +64,7 @@ class GuardedAccumulator:
         self._accumulator = accumulator
         self._quarantine = quarantine
         self._caught = Exception if accumulator.runs_user_code else InputError
-        self._reason = USER_ERROR if accumulator.runs_user_code else SUM_OVERFLOW
+        self._reason = USER_ERROR if accumulator.runs_user_code else accumulator.reason
         self.needs_content = accumulator.needs_content
 
     def state_types(self) -> list[pa.DataType]:

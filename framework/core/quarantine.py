@@ -29,7 +29,6 @@ from panekeeper.framework.declarations.errors import InputError, as_utf8
 
 LATE = "LATE"
 USER_ERROR = "USER_ERROR"
-SUM_OVERFLOW = "SUM_OVERFLOW"
 
 _LONGEST_STACK = 8_000
 """Number of characters of a stack that are written: the last ones, which say what was raised."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ __all__ = [
     "arg_min",
     "collect",
     "count",
+    "count_distinct",
     "count_if",
     "first",
     "last",
@@ -57,6 +58,7 @@ class Aggregate:
         user: the user's own aggregate (`agg.user` only).
         output: type of its results (`agg.user` only).
         where: SQL condition of the rows that it is of; None: of all.
+        options: what else the function was given, by name.
     """
 
     kind: str
@@ -64,6 +66,7 @@ class Aggregate:
     user: UserAggregate | None = None
     output: pa.DataType | None = None
     where: str | None = None
+    options: tuple[tuple[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.columns  # a caller without a type checker may hand over anything
@@ -83,6 +86,7 @@ class Aggregate:
         arguments = [repr(column) for column in self.columns]
         if self.user is not None:
             arguments.insert(0, type(self.user).__name__)
+        arguments += [f"{name}={value!r}" for name, value in self.options]
         if self.where is not None:
             arguments.append(f"where={self.where!r}")
         return f"agg.{self.kind}({', '.join(arguments)})"
@@ -113,6 +117,7 @@ class Aggregate:
         declared: dict[str, Any] = {"kind": self.kind, "columns": list(self.read_columns)}
         if self.where is not None:
             declared["where"] = self.where
+        declared |= self.options
         if self.user is not None:
             declared["class"] = type(self.user).__qualname__
             declared["parameters"] = declared_parameters(self.user)
@@ -247,6 +252,33 @@ def approx_distinct(column: str, *, where: str | None = None) -> Aggregate:
     return Aggregate(kind="approx_distinct", columns=(column,), where=where)
 
 
+def count_distinct(
+    column: str,
+    *,
+    at_most: int = 100_000,
+    beyond: Literal["quarantine", "approximate"] = "quarantine",
+    where: str | None = None,
+) -> Aggregate:
+    """Number of distinct values that are not null, exact. Result: int64.
+
+    Args:
+        column: of numbers, decimals, booleans, dates, times, texts or binaries.
+        at_most: so many distinct values are kept of each partition and slice of time, or tumble. At least 1.
+        beyond: what is done about a firing with more of them. `"quarantine"`: its result is null, and it is in the
+            quarantine with the reason DISTINCT_OVERFLOW. `"approximate"`: the result is an estimate, with a standard
+            error of 1 / sqrt(at_most), which is 0.3 % of 100,000.
+        where: as of all aggregates.
+
+    >>> print(count_distinct("user", at_most=1000))
+    agg.count_distinct('user', at_most=1000, beyond='quarantine')
+    """
+    _require_count("agg.count_distinct: at_most", at_most)
+    if beyond not in ("quarantine", "approximate"):
+        raise DeclarationError(f"agg.count_distinct: beyond is {beyond!r}; it must be 'quarantine' or 'approximate'")
+    options = (("at_most", at_most), ("beyond", beyond))
+    return Aggregate(kind="count_distinct", columns=(column,), where=where, options=options)
+
+
 def user(aggregate: UserAggregate, column: str, output: Any = "double", *, where: str | None = None) -> Aggregate:
     """Your own aggregate over a column; see `UserAggregate` for what to write.
 
@@ -292,9 +324,8 @@ _OTHER_NAMES = {
     "collect_list": "collect",
     "array_agg": "collect",
     "size": "count",
-    "nunique": "approx_distinct",
-    "count_distinct": "approx_distinct",
-    "countDistinct": "approx_distinct",
+    "nunique": "count_distinct",
+    "countDistinct": "count_distinct",
     "approx_count_distinct": "approx_distinct",
     "first_value": "first",
     "last_value": "last",
@@ -312,6 +343,12 @@ def __getattr__(name: str) -> Any:
         f"agg has no {name!r}, only {', '.join(names)}{hint or '.'} "
         "Any other aggregate is a subclass of agg.UserAggregate, given to agg.user()"
     )
+
+
+def _require_count(what: str, given: object) -> None:
+    """Refuse what is no whole number of 1 or more."""
+    if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+        raise DeclarationError(f"{what} is {given!r}; it must be a whole number of 1 or more")
 
 
 def _require_zero(aggregate: UserAggregate, kind: pa.DataType, aggregate_text: str) -> None:

@@ -54,6 +54,7 @@ SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
     "some": (agg.count("b"), "count(b)"),
     "arg_max": (agg.arg_max("money", "s"), "max_by(s, money)"),
     "distinct": (agg.approx_distinct("s"), "approx_count_distinct(s)"),
+    "exactly distinct": (agg.count_distinct("money"), "count(DISTINCT money)"),
     "list": (agg.collect("s"), "collect_list(s)"),
 }
 """What is computed -> our aggregate, and Spark's own."""

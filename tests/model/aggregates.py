@@ -45,6 +45,7 @@ NAIVE: dict[str, Naive] = {
     "arg_max": lambda rows: _field(_largest(rows), "who"),
     "first": lambda rows: next(iter(_present(rows, "who")), None),
     "last": lambda rows: next(reversed(_present(rows, "who")), None),
+    "distinct": lambda rows: len(set(_present(rows, "who"))),
     "collect": lambda rows: _present(rows, "who"),
 }
 """Result column -> its value, from the rows of a pane: `n` int, `x` float, `who` text, each may be null."""

@@ -8,6 +8,7 @@ sums.py             count, sum, mean, stddev
 selections.py       max, min, arg_max, arg_min, first, last, collect
 conditions.py       where=: an aggregate of the rows for which a condition holds
 approx_distinct.py  approx_distinct, and the hash that a value has for ever
+tallies.py          count_distinct
 user.py             the aggregates that a user writes
 columns.py          how do Arrow columns become numpy arrays, and integers that compare as the values do?
 ranges.py           how are overlapping ranges of cells merged, all at once?

@@ -155,9 +155,14 @@ class ApproxDistinct(Accumulator):
         ends, held = _lists(self.with_empty_columns(state)[0])
         counts = np.diff(ends)
         full = counts == SKETCH_SIZE
-        fraction = (held[ends[1:][full] - 1].astype(np.float64) + 1.0) / 2.0**64
-        counts[full] = np.rint((SKETCH_SIZE - 1) / fraction).astype(np.int64)
+        counts[full] = estimate(held[ends[1:][full] - 1], SKETCH_SIZE)
         return pa.array(counts)
+
+
+def estimate(largest: Hashes, size: int) -> Ints:
+    """Return about how many distinct values there are, by the last one of so many smallest hashes."""
+    fraction = (largest.astype(np.float64) + 1.0) / 2.0**64
+    return np.rint((size - 1) / fraction).astype(np.int64)
 
 
 def _lists(column: pa.Array) -> tuple[Ints, Hashes]:
@@ -170,7 +175,7 @@ def _lists(column: pa.Array) -> tuple[Ints, Hashes]:
 
 def _smallest(owners: Ints, hashes: Hashes, n: int) -> pa.Array:
     """Return for each owner 0..n-1 its K smallest distinct hashes, rising."""
-    order = _sorted(owners, hashes, n)
+    order = order_by_hash(owners, hashes, n)
     owners, hashes = owners[order], hashes[order]
     new = np.ones(len(owners), dtype=np.bool_)
     new[1:] = (owners[1:] != owners[:-1]) | (hashes[1:] != hashes[:-1])
@@ -183,8 +188,8 @@ def _smallest(owners: Ints, hashes: Hashes, n: int) -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(hashes))
 
 
-def _sorted(owners: Ints, hashes: Hashes, n: int) -> Ints:
-    """Order by owner, then hash.
+def order_by_hash(owners: Ints, hashes: Hashes, n: int) -> Ints:
+    """Order by owner 0..n-1, then hash.
 
     One sort of a single word (owner above the leading bits of the hash) is several times faster than `lexsort`;
     it decides the order unless two different hashes of one owner share those bits.

@@ -12,6 +12,7 @@ from panekeeper.framework.core.aggregates.conditions import OfSomeRows
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
 from panekeeper.framework.core.aggregates.sums import CountAccumulator, ExactSum, FloatSum, StdDev
+from panekeeper.framework.core.aggregates.tallies import Distinct
 from panekeeper.framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import state_type
@@ -69,6 +70,16 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
         case "approx_distinct":
             require(is_hashable, _HASHABLE)
             return ApproxDistinct(inputs=columns)
+        case "count_distinct":
+            require(is_hashable, _HASHABLE)
+            options = dict(declared.options)
+            return Distinct(
+                inputs=columns,
+                declared=str(declared),
+                kind=types[0],
+                at_most=options["at_most"],
+                estimates=options["beyond"] == "approximate",
+            )
     user = declared.user
     assert user is not None
     if declared.needs_content:
@@ -108,7 +119,7 @@ def _column_type(schema: pa.Schema, column: str, declared: Aggregate) -> pa.Data
 def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
     """Return what makes a column fit the aggregate, as code; empty if nothing does."""
     types, cast = pa.types, ""
-    if kind == "approx_distinct":
+    if kind in ("approx_distinct", "count_distinct"):
         cast = f'F.to_json("{column}")' if types.is_nested(of_column) else ""
     elif kind not in ("sum", "mean", "stddev"):
         cast = ""

@@ -36,6 +36,10 @@ class OfSomeRows(Accumulator):
         return self.of.runs_user_code
 
     @property
+    def reason(self) -> str:
+        return self.of.reason
+
+    @property
     def merges_exactly(self) -> bool:
         return self.of.merges_exactly
 

@@ -20,6 +20,9 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import Ints
 from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 
+SUM_OVERFLOW = "SUM_OVERFLOW"
+DISTINCT_OVERFLOW = "DISTINCT_OVERFLOW"
+
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""
 
@@ -45,6 +48,11 @@ class Accumulator(ABC):
     def runs_user_code(self) -> bool:
         """Whether any exception may come from a function of the user's, for some row or firing."""
         return False
+
+    @property
+    def reason(self) -> str:
+        """Why a firing of it is in the quarantine, where it is not for a function of the user's."""
+        return SUM_OVERFLOW
 
     @property
     def merges_exactly(self) -> bool:

@@ -13,5 +13,6 @@ PARTIAL = {
     "arg_max": agg.arg_max("x", "who"),
     "first": agg.first("who"),
     "last": agg.last("who"),
+    "distinct": agg.count_distinct("who"),
 }
 CONTENT = PARTIAL | {"collect": agg.collect("who")}

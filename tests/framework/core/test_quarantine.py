@@ -107,6 +107,21 @@ def test_a_sum_beyond_64_bits_is_null_and_in_the_quarantine(window: Window, more
     assert set(values(again, "total")["a"]) == {2}
 
 
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_more_distinct_values_than_are_kept_are_null_and_in_the_quarantine(window: Window) -> None:
+    """Or estimated, if it is declared so; the other partition has its result."""
+    few = agg.count_distinct("v", at_most=1)
+    about = agg.count_distinct("v", at_most=1, beyond="approximate")
+    done = run(
+        job(window, few=few, about=about), MemoryStore(), Tick(S), rows(("a", 1), ("a", 2), ("b", 3), ("b", 3)), END
+    )
+    assert set(values(done, "few")["a"]) == {None}
+    assert set(values(done, "few")["b"]) == {1}
+    assert min(values(done, "about")["a"]) >= 1
+    assert {row["reason"] for row in bad(done)} == {"DISTINCT_OVERFLOW"}
+    assert "a window has more than 1 distinct values" in bad(done)[0]["detail"]
+
+
 @pytest.mark.parametrize("aggregate", [Picky(), PickyPartial()], ids=["content", "partial"])
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
 def test_a_result_that_raises_is_null_and_in_the_quarantine_with_its_stack(

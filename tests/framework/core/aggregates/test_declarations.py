@@ -75,6 +75,7 @@ class Unfinished(agg.UserAggregate):
         (agg.arg_max("stops", "flight"), r"agg\.arg_max\('stops', 'flight'\): column 'stops'"),
         (agg.arg_min("delay", "nothing"), r"there is no column 'nothing'"),
         (agg.approx_distinct("stops"), r"column 'stops'.*F\.to_json\(\"stops\"\)\)$"),
+        (agg.count_distinct("stops"), r"column 'stops'.*F\.to_json\(\"stops\"\)\)$"),
         (agg.user(Total(), "nothing"), r"agg\.user\(Total, 'nothing'\): there is no column"),
     ],
     ids=str,
@@ -105,7 +106,7 @@ def test_a_user_aggregate_that_cannot_work_is_refused_when_declared() -> None:
     ("name", "hint"),
     [
         ("avg", "did you mean 'mean'?"),
-        ("countDistinct", "'approx_distinct'?"),
+        ("countDistinct", "'count_distinct'?"),
         ("colect", "'collect'?"),
         ("percentile", "."),
     ],
@@ -155,6 +156,15 @@ def test_a_where_that_is_no_text_is_refused(where: Any) -> None:
         agg.count_if(where)
     with pytest.raises(DeclarationError, match="where is "):
         agg.count_if(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("at_most", [0, -1, 1.5, "7", None, True])
+def test_a_bound_of_distinct_values_is_a_whole_number(at_most: Any) -> None:
+    """Of 1 or more; what is done beyond it has two names."""
+    with pytest.raises(DeclarationError, match=r"agg\.count_distinct: at_most is .*; it must be a whole number of"):
+        agg.count_distinct("delay", at_most=at_most)
+    with pytest.raises(DeclarationError, match=r"beyond is 'ignore'; it must be 'quarantine' or 'approximate'"):
+        agg.count_distinct("delay", beyond="ignore")  # type: ignore[arg-type]
 
 
 def test_the_condition_is_part_of_a_declaration() -> None:

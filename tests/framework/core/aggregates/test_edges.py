@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from panekeeper import agg
+from panekeeper.framework.core.aggregates import tallies
 from panekeeper.framework.core.aggregates.approx_distinct import stable_hashes
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.aggregates.protocol import Accumulator, State
@@ -230,6 +231,35 @@ def test_distinct_values_are_counted_within_three_standard_errors(distinct: int)
     merged = a.finish(a.merge_ranges(state, np.array([0]), np.array([11])))[0].as_py()
     assert merged == result(agg.approx_distinct("tail"), rows)
     assert merged == pytest.approx(distinct, rel=0 if distinct < 1024 else 0.1)
+
+
+@pytest.mark.parametrize("cells", [1, 11])
+def test_more_distinct_values_than_are_kept_are_refused_or_estimated(cells: int) -> None:
+    """In one cell, or merged from several none of which has too many."""
+    rows = pa.table({"tail": [f"tail-{at % 3000}" for at in range(9000)]})
+    of = [at % cells for at in range(9000)]
+    for at_most, exact in ((3000, True), (2999, False), (1000, False)):
+        a, state = folded(agg.count_distinct("tail", at_most=at_most), rows, of)
+        assert max(len(one) for one in state[0]) <= at_most + 1
+        merged = a.merge_ranges(state, np.array([0]), np.array([cells]))
+        if exact:
+            assert a.finish(merged).to_pylist() == [3000]
+            continue
+        with pytest.raises(InputError, match=rf"^agg\.count_distinct\('tail'.* more than {at_most} distinct values; "):
+            a.finish(merged)
+        a, state = folded(agg.count_distinct("tail", at_most=at_most, beyond="approximate"), rows, of)
+        estimated = a.finish(a.merge_ranges(state, np.array([0]), np.array([cells])))[0].as_py()
+        assert estimated == result(agg.count_distinct("tail", at_most=at_most, beyond="approximate"), rows)
+        assert estimated == pytest.approx(3000, rel=0.1)
+
+
+def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes give the order only: even if all were equal, counts would be right."""
+    monkeypatch.setattr(tallies, "stable_hashes", lambda values: np.zeros(len(values), dtype=np.uint64))
+    rows = pa.table({"s": ["b", "a", None, "b", "c", "a", "d"]})
+    a, state = folded(agg.count_distinct("s"), rows, [0, 0, 0, 1, 1, 1, 1])
+    assert a.finish(state).to_pylist() == [2, 4]
+    assert a.finish(a.merge_ranges(state, np.array([0, 0]), np.array([2, 0]))).to_pylist() == [4, 0]
 
 
 def test_stored_hashes_never_change() -> None:
