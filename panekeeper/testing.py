@@ -1,13 +1,14 @@
 """The public test kit.
 
-`play` runs a worked example through the real windows, in memory or on Spark, and `difference` compares. `batch_results`
-runs rows through a window with policies and aggregates of your own, in memory.
+`run` plays a script of rows, clock, watermark and restarts through a window with its aggregates or operator, in memory
+or on Spark, and returns the rows of the log. `play` runs a worked example through the real windows and returns its
+events, and `difference` compares.
 
->>> from panekeeper.testing import batch_results, difference, play
+>>> from panekeeper.testing import Clock, Restart, Watermark, difference, play, run
 """
 
 from __future__ import annotations
 
-from panekeeper.framework.testing import batch_results, difference, play
+from panekeeper.framework.testing import Clock, Restart, Results, Watermark, difference, play, run
 
-__all__ = ["batch_results", "difference", "play"]
+__all__ = ["Clock", "Restart", "Results", "Watermark", "difference", "play", "run"]

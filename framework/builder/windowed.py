@@ -522,7 +522,7 @@ def _require_type_of_spark(field: pa.Field) -> None:
 def output_schema(output: Any) -> pa.Schema:
     """Return what an operator emits; a row may lack any column, as that of a window mark does."""
     try:
-        return that_may_be_null(_declared_columns(output))
+        return that_may_be_null(declared_columns(output))
     except Exception as error:
         raise DeclarationError(
             f'output is {output!r}; write columns as SQL does, "spread double, n bigint", or give a schema of Arrow or '
@@ -530,7 +530,8 @@ def output_schema(output: Any) -> pa.Schema:
         ) from error
 
 
-def _declared_columns(output: Any) -> pa.Schema:
+def declared_columns(output: Any) -> pa.Schema:
+    """Return columns that are declared as a schema of Arrow or Spark, names with types, or SQL. Raises any error."""
     if isinstance(output, pa.Schema):
         return output
     if isinstance(output, Mapping):

@@ -1,4 +1,7 @@
-"""The public test kit: plays worked examples through the real windows, without Spark or on it.
+"""The public test kit: plays scripts and worked examples through the real windows, without Spark or on it.
+
+`run` plays a script of rows, clock, watermark and restarts through what a user declares, and returns the rows of its
+log.
 
 `play` runs one *vector* (a window and its input, item by item) and returns what happened; `difference` compares that
 with what should have happened. Vectors are plain JSON objects, so a bug report can be one.
@@ -11,20 +14,29 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     >>> [event["event"] for event in play(vector, cut="each", restart_after="each")]
     ['insertion', 'initial_full', 'trigger', 'close']
 
-batch_results.py  what does a window compute on a few rows, in memory? `batch_results`
-compare.py        do two lists of events say the same? `difference`
-lifecycle.py      which methods of state handlers does a lifecycle vector call?
-play_vector.py    how is a vector played, and how does it run on the core alone? `play`
-spark_run.py      how does a vector run as a streaming query?
-sql.py            for which rows does a condition of SQL hold, in memory?
-steps.py          which batches of steps are the items of a vector, and which of its events is what happens?
-vector.py         what does a vector say, checked field by field?
+compare.py          do two lists of events say the same? `difference`
+lifecycle.py        which methods of state handlers does a lifecycle vector call?
+memory_intake.py    which rows of a script are good, without Spark?
+play_vector.py      how is a vector played, and how does it run on the core alone? `play`
+results.py          what does a script give? `Results`
+run.py              how is a script with its declaration checked and played? `run`
+run_in_memory.py    how does a script run without Spark?
+run_on_spark.py     how does a script run as a job?
+script.py           what may a script have in it? `Clock`, `Restart`, `Watermark`
+scripted_job.py     what is the job of a script, for both engines?
+scripted_stream.py  what does a declaration see of a stream that is a script?
+spark_run.py        how does a vector run as a streaming query?
+sql.py              for which rows does a condition of SQL hold, in memory?
+steps.py            which batches of steps are the items of a vector, and which of its events is what happens?
+vector.py           what does a vector say, checked field by field?
 """
 
 from __future__ import annotations
 
-from panekeeper.framework.testing.batch_results import batch_results
 from panekeeper.framework.testing.compare import difference
 from panekeeper.framework.testing.play_vector import play
+from panekeeper.framework.testing.results import Results
+from panekeeper.framework.testing.run import run
+from panekeeper.framework.testing.script import Clock, Restart, Watermark
 
-__all__ = ["batch_results", "difference", "play"]
+__all__ = ["Clock", "Restart", "Results", "Watermark", "difference", "play", "run"]

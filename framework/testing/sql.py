@@ -5,32 +5,16 @@ Needs the extra `panekeeper[testing]`. In a job Spark itself computes them, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import DeclarationError, InputError, SetupError, did_you_mean
 
 if TYPE_CHECKING:
     import duckdb
-
-
-def with_conditions(rows: pa.Table, aggregates: Iterable[Aggregate]) -> pa.Table:
-    """Return rows with a column for each `where=` of aggregates, as the intake of a job adds them.
-
-    Raises:
-        DeclarationError: a condition that is none, or has a column that the rows do not have.
-        InputError: it cannot be computed for some row.
-        SetupError: the libraries that compute it are not installed.
-    """
-    found = {one.condition: one for one in aggregates}
-    conditions = [(name, holds(one.where, rows, str(one))) for name, one in found.items() if name and one.where]
-    for name, column in conditions:
-        rows = rows.append_column(pa.field(name, pa.bool_()), column)
-    return rows
 
 
 def holds(condition: str, rows: pa.Table, what: str = "where") -> pa.Array:
@@ -42,7 +26,9 @@ def holds(condition: str, rows: pa.Table, what: str = "where") -> pa.Array:
         what: with what the message of an error begins.
 
     Raises:
-        DeclarationError, InputError, SetupError: as of `with_conditions`.
+        DeclarationError: it is none, or has a column that the rows do not have.
+        InputError: it cannot be computed for some row.
+        SetupError: the libraries that compute it are not installed.
     """
     try:
         from duckdb import BinderException, CatalogException, Error

@@ -60,6 +60,14 @@ def test_the_test_that_the_guide_prints_passes() -> None:
     names[test]()
 
 
+def test_the_page_on_scripts_prints_a_test_that_passes() -> None:
+    """And a script for several inputs."""
+    names = printed(ROOT / "docs" / "testing.md")
+    (test,) = [name for name in names if name.startswith("test_")]
+    names[test]()
+    assert len(names["rows"]) == 1
+
+
 def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch() -> None:
     """In the core, too, where its state goes through the stored bytes."""
     operator = printed()["Lifetime"]()

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
     MapType,
     NumericType,
     StringType,
+    StructField,
     StructType,
     TimestampNTZType,
     TimestampType,
@@ -268,9 +269,10 @@ class Intake:
                     f"the name of the column {name!r} has a '.' or a '`', with which Spark cannot give it to Python; "
                     "rename the column: df.withColumnRenamed(...)"
                 )
-        spark_schema = self.df.select(*[self._carried(name) for name in names]).schema
+        schema, holds = self.df.schema, BooleanType()
+        columns = [StructField(one, holds, False) if one in self.conditions else schema[one] for one in names]
         try:
-            return arrow_schema(spark_schema)
+            return arrow_schema(StructType(columns))
         except Exception as error:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 
@@ -327,12 +329,11 @@ class Intake:
             return frame
         return frame.withWatermark(packing.EVENT_TIME_COLUMN, f"{-(-self.watermark_us // 1000)} milliseconds")
 
-    def _carried(self, name: str, is_good: Column | None = None) -> Column:
+    def _carried(self, name: str, is_good: Column) -> Column:
         """Return a column that travels. A condition is tried on good rows only, and is false where it is null."""
         if name not in self.conditions:
             return column(name)
-        holds = F.coalesce(F.expr(self.conditions[name]), F.lit(False))
-        return (holds if is_good is None else F.coalesce(F.when(is_good, holds), F.lit(False))).alias(name)
+        return F.coalesce(F.when(is_good, F.expr(self.conditions[name])), F.lit(False)).alias(name)
 
     def _with_marks(self, df: DataFrame) -> DataFrame:
         if self.by_file:
@@ -340,14 +341,20 @@ class Intake:
             age = F.lpad(F.unix_micros(file["file_modification_time"]).cast("string"), 20, "0")
             part = F.lpad(file["file_block_start"].cast("string"), 20, "0")
             return df.withColumn(packing.FILE_ORDER_COLUMN, F.concat_ws(" ", age, file["file_path"], part))
-        if self.has_mark_column or not self.has_marks:
+        rules = ((self.punctuation, packing.MARK_AFTER_ROW), (self.marks, "window"))
+        given = [(F.expr(rule), F.lit(kind)) for rule, kind in rules if rule is not None]
+        if not given:
             return df
-        mark = F.lit(None).cast("string")
-        for rule, kind in ((self.punctuation, packing.MARK_AFTER_ROW), (self.marks, "window")):
-            if rule is not None:
-                mark = F.when(F.expr(rule), F.lit(kind)).otherwise(mark)
-        nothing = {packing.MARK_VALUE: F.lit(None).cast("long"), packing.MARK_TEXT: F.lit(None).cast("string")}
-        return df.withColumns({packing.MARK: mark, **nothing})
+        if self.has_mark_column:  # rows of the stream itself may be marks, too
+            mark = column(packing.MARK)
+            given = [(mark.isNull() & holds, kind) for holds, kind in given]
+        else:
+            mark = F.lit(None).cast("string")
+            nothing = F.lit(None)
+            df = df.withColumns({packing.MARK_VALUE: nothing.cast("long"), packing.MARK_TEXT: nothing.cast("string")})
+        for holds, kind in given:
+            mark = F.when(holds, kind).otherwise(mark)
+        return df.withColumn(packing.MARK, mark)
 
     def _is_tuple(self) -> Column:
         """Say whether a row is one of the user's, and no mark in the place of one."""
@@ -382,9 +389,9 @@ class Intake:
         """Raise `DeclarationError` for what is no SQL condition on the columns of one row."""
         _require_text(what, rule)
         try:
-            kind = self.df.select(F.expr(rule)).schema[0].dataType
+            kind = self.df.selectExpr(rule).schema[0].dataType
             if isinstance(kind, BooleanType):
-                self.df.where(F.expr(rule))  # refuses an aggregate, which is no condition on one row
+                self.df.where(rule)  # refuses an aggregate, which is no condition on one row
         except (AnalysisException, ParseException) as error:
             text = str(error).splitlines()[0]
             columns = ", ".join(self.user_columns)

@@ -165,6 +165,12 @@ class Packer:
         context = TaskContext.get()
         part = context.partitionId() if context else 0
         watermark = self.batch_watermark.read(context) if self.batch_watermark else None
+        yield from self.packed(batches, part=part, watermark=watermark)
+
+    def packed(
+        self, batches: Iterable[pa.RecordBatch], *, part: int, watermark: int | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Pack one input partition; rows may be folded if the watermark of the batch is given."""
         at, latest, arrived = 0, dict[str, int](), None
         for table in _gather(batches):
             yield self.pack(table, part=part, at=at, watermark=watermark)

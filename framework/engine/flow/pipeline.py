@@ -105,10 +105,25 @@ class InputPort:
         """Return the port's rows, packed for the key groups of these ids; `quarantines`: refused rows are kept."""
         intake = replace(self.intake, key_groups=len(ids))
         rest = intake.rest(self.carried_columns) if quarantines else None
-        needs_rest = self._needs_rest() if rest is not None else None
-        folding = self.folding()
+        packer = self.packer(ids, BatchWatermark.of(checkpoint), has_rest=rest is not None)
+        rows = intake.rows(
+            self.carried_columns,
+            rest=rest if packer.rest else None,
+            arrived=self.time == ARRIVAL_TIME or intake.idle is not None,
+            watermark=self.has_spark_watermark,
+        )
+        return rows.mapInArrow(packer, PACKED_SCHEMA)
+
+    def packer(self, ids: tuple[int, ...], watermark: BatchWatermark | None, *, has_rest: bool) -> Packer:
+        """Return what packs the port's rows for the key groups of these ids.
+
+        `watermark` reads that of the batch, where there is one; `has_rest`: rows have columns that the job does not
+        read, and there is a quarantine for them.
+        """
+        intake, folding = self.intake, self.folding()
+        needs_rest = self._needs_rest() if has_rest else None
         looks_at_watermark = self.uses_watermark_timer and (folding is not None or needs_rest == "late")
-        packer = Packer(
+        return Packer(
             group_ids=ids,
             carried_columns=intake.arrow_schema(self.carried_columns),
             time=self.time,
@@ -123,16 +138,9 @@ class InputPort:
             tells_when=intake.idle is not None,
             by_partition=intake.watermark_by is not None,
             folding=folding,
-            batch_watermark=BatchWatermark.of(checkpoint) if looks_at_watermark else None,
+            batch_watermark=watermark if looks_at_watermark else None,
             rest=needs_rest,
         )
-        rows = intake.rows(
-            self.carried_columns,
-            rest=rest if needs_rest else None,
-            arrived=self.time == ARRIVAL_TIME or intake.idle is not None,
-            watermark=self.has_spark_watermark,
-        )
-        return rows.mapInArrow(packer, PACKED_SCHEMA)
 
     def _needs_rest(self) -> Literal["late", "all"] | None:
         """Return which rows may get into the quarantine behind the intake: those that a function refuses, late ones."""

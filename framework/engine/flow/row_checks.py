@@ -50,12 +50,12 @@ NULL_ATTRIBUTE = "NULL_ATTRIBUTE"
 NAN_ATTRIBUTE = "NAN_ATTRIBUTE"
 INVALID_UTF8 = "INVALID_UTF8"
 
-_FIRST_US = -62_135_510_400_000_000
+FIRST_US = -62_135_510_400_000_000
 """0001-01-02 in UTC: a time from here on is in the year 1 or later in every time zone."""
 _DAY_US = 86_400_000_000
-_NEVER_BEFORE_US = 1_577_836_800_000_000
+NEVER_BEFORE_US = 1_577_836_800_000_000
 """2020-01-01: a driver whose clock is earlier has not been set yet, as after a boot without a battery."""
-_END_US = 253_402_214_400_000_000
+END_US = 253_402_214_400_000_000
 """9999-12-31 in UTC: a time before it is in the year 9999 or earlier in every time zone."""
 
 
@@ -166,7 +166,7 @@ def is_ahead(time: Column, arrival: Column | None, limit_us: int) -> Column:
 
     Nothing is ahead of a clock that is not set: every row of the present would be.
     """
-    is_clock_set = _batch_time_us() >= F.lit(_NEVER_BEFORE_US)
+    is_clock_set = _batch_time_us() >= F.lit(NEVER_BEFORE_US)
     if arrival is not None:
         is_after = F.unix_micros(time) - arrival_us(arrival) > F.lit(limit_us)
         return is_after & (arrival.isNotNull() | is_clock_set)
@@ -194,7 +194,7 @@ def _batch_time_us() -> Column:
 
 def _is_out_of_range(time: Column) -> Column:
     us = F.unix_micros(time)
-    return (us < F.lit(_FIRST_US)) | (us >= F.lit(_END_US))
+    return (us < F.lit(FIRST_US)) | (us >= F.lit(END_US))
 
 
 def _has_text(kind: DataType) -> bool:

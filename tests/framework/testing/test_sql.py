@@ -12,7 +12,7 @@ import pytest
 
 from panekeeper import Count, DeclarationError, InputError, SetupError, Sliding, TimeInterval, Tumbling, agg
 from panekeeper.framework.testing.sql import holds
-from panekeeper.testing import batch_results
+from panekeeper.testing import Restart, run
 
 ROWS = pa.table(
     {
@@ -87,6 +87,9 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch, library
         holds("status > 1", ROWS)
 
 
+SCHEMA = "k string, at timestamp, v long"
+
+
 def batches() -> list[list[dict[str, Any]]]:
     """Rows of one key, one a second, in two batches and an empty one."""
     rows = [{"k": "a", "at": datetime.fromtimestamp(at, UTC), "v": v} for at, v in enumerate([5, None, -2, 7, -1], 1)]
@@ -109,17 +112,17 @@ def test_an_aggregate_is_of_the_rows_for_which_its_condition_holds(
         "n": agg.count(where="v is null"),
         **({"list": agg.collect("v", where="v > 0")} if keeps_rows else {}),
     }
-    aggregates |= {"event_time": "at"} if isinstance(window, TimeInterval) else {}
-    results = batch_results(window, *batches(), partition_by=["k"], **aggregates)
+    how: dict[str, Any] = {"event_time": "at"} if isinstance(window, TimeInterval) else {}
+    script = [item for batch in batches() for item in (batch, Restart())]
+    results = run(window, aggregates=aggregates, script=script, partition_by="k", schema=SCHEMA, **how)
     got = [(row["plus"], row["minus"], row.get("list", [5, 7]), row["n"]) for row in results if row["k"] == "a"]
     assert got == found
 
 
 def test_a_sliding_window_shows_the_rows_of_a_condition() -> None:
     """Each firing from the rows that are in it."""
-    results = batch_results(
-        Sliding(evict=Count(2)), *batches()[:2], total=agg.sum("v", where="v > 0"), list=agg.collect("v", where="v > 0")
-    )
+    aggregates = {"total": agg.sum("v", where="v > 0"), "list": agg.collect("v", where="v > 0")}
+    results = run(Sliding(evict=Count(2)), aggregates=aggregates, script=batches()[:2], schema=SCHEMA)
     assert [(row["total"], row["list"]) for row in results] == [
         (5, [5]),
         (5, [5]),

@@ -1,0 +1,68 @@
+"""What a script gives: the rows of the log and the quarantine as Python has them, and where rows went."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from panekeeper.framework.core.job_spec import TIMESTAMP
+from panekeeper.framework.declarations.arrow_types import python_values
+from panekeeper.framework.declarations.durations import to_datetime_if_any
+from panekeeper.framework.testing.script import time_us
+
+COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "firings")
+"""What `Results.counts` has, by the names of the metrics table."""
+
+
+class Results(list[dict[str, Any]]):
+    """The rows of the log, in order: a dict each, with the number of its micro-batch as `batch`.
+
+    Times are datetimes in UTC, and without a zone where the column has none.
+
+    Attributes:
+        quarantine: the rows of the quarantine, with `batch`; `row`, what was refused, is a dict.
+        counts: where rows went, by the names of the metrics table (`rows_in`, `admitted`, `dropped_late`, ...), added
+            up over all micro-batches.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.quarantine: list[dict[str, Any]] = []
+        self.counts = dict.fromkeys(COUNTS, 0)
+
+    @property
+    def in_seconds(self) -> list[dict[str, Any]]:
+        """The same rows with times as seconds since the epoch, as a script may give them."""
+        return [{name: _in_seconds(value) for name, value in row.items()} for row in self]
+
+
+def as_dicts(table: pa.Table | None, batch: int) -> list[dict[str, Any]]:
+    """Return rows of a table with the number of their micro-batch."""
+    if table is None or not table.num_rows:
+        return []
+    names = [*table.column_names, "batch"]
+    columns = [_values(table.column(name)) for name in table.column_names]
+    columns.append([batch] * table.num_rows)
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _values(column: pa.ChunkedArray) -> list[Any]:
+    """Return values as Python has them. Of times Arrow makes zones of its own, one at a time, which takes longer."""
+    if column.type != TIMESTAMP:
+        return python_values(column)
+    return [None if us is None else to_datetime_if_any(us) for us in column.cast(pa.int64()).to_pylist()]
+
+
+def quarantined(table: pa.Table | None, batch: int) -> list[dict[str, Any]]:
+    """Return rows of the quarantine, with what was refused as a dict."""
+    return [row | {"row": json.loads(row["row"])} for row in as_dicts(table, batch)]
+
+
+def _in_seconds(value: Any) -> Any:
+    if not isinstance(value, datetime):
+        return value
+    us = time_us(value, "time")
+    return us // 1_000_000 if us % 1_000_000 == 0 else us / 1_000_000

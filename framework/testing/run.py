@@ -1,0 +1,242 @@
+"""`run`: plays a script through a declared window, one micro-batch after the other, in memory or on Spark.
+
+Each item of a script is one micro-batch, on both engines: its number is the place of the item. So a firing says by its
+`batch` what it follows from, and the state handlers have the same checkpoints.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.declarations.operator import Operator
+from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.testing.results import Results
+from panekeeper.framework.testing.script import Clock, Restart, Watermark, rows_table
+from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, ScriptPort
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.builder.outputs import Computation
+
+_OF_PORTS = {"window", "schema"}
+
+
+def run(
+    window: Window | None = None,
+    *,
+    script: Sequence[Any],
+    schema: Any = None,
+    aggregates: Mapping[str, Aggregate] | None = None,
+    operator: Operator | None = None,
+    ports: Mapping[str, Mapping[str, Any]] | None = None,
+    engine: Literal["memory", "spark"] = "memory",
+    spark: SparkSession | None = None,
+    **options: Any,
+) -> Results:
+    """Play a script through a window, and return the rows of its log.
+
+    Each item of the script is one micro-batch: a list of rows, `Clock("1 minute")`, `Watermark(30)` or `Restart()`. A
+    row is a dict; a column that it leaves out is null. Times are seconds since the epoch, datetimes, or ISO text. Rows
+    arrive when the wall clock says, which begins at the epoch and goes on only by `Clock`.
+
+    Without a `Watermark` in the script the watermark follows the rows, as in a job: it is the greatest event time of
+    the micro-batches before, less the `watermark=` of the stream. One more micro-batch at the end fires what is
+    complete then.
+
+    Args:
+        window: any window.
+        script: what happens, in order.
+        schema: the columns of the rows: `"k string, t timestamp, v long"`, names with types, or a schema of Arrow or
+            Spark.
+        aggregates: result column -> aggregate, as `.aggregate()` takes them.
+        operator: handles the events, in place of aggregates.
+        ports: several inputs of one operator, in place of `window`: name -> its `window`, and its own `schema` and
+            arguments of `windowed()`, where it has others than the rest. Rows in the script are then a dict of lists,
+            `{"orders": [...], "quotes": [...]}`.
+        engine: `"memory"` runs without Java, `"spark"` as a real job into Delta tables.
+        spark: the session to run on; `panekeeper.session()` if not given. Only for `engine="spark"`.
+        **options: further arguments of `windowed()` (`partition_by`, `event_time`, `watermark`, ...), and of
+            `.aggregate()` or `.operator()` (`output`, `listeners`, `handlers`).
+
+    Returns:
+        The rows of the log, in order, with `quarantine` and `counts`.
+
+    Raises:
+        DeclarationError: a declaration that a job would refuse, a row that does not fit the schema, or an item of the
+            script that is none.
+        InputError: with `on_error="fail"`, the first row or firing that cannot be computed.
+        Exception: what an operator or a handler raised.
+
+    >>> from panekeeper import TimeInterval, agg
+    >>> rows = run(
+    ...     TimeInterval("10 seconds"),
+    ...     aggregates={"total": agg.sum("v")},
+    ...     schema="t timestamp, v long",
+    ...     event_time="t",
+    ...     script=[[{"t": 1, "v": 2}], [{"t": 12, "v": 3}]],
+    ... )
+    >>> [(row["batch"], row["total"]) for row in rows]
+    [(2, 2)]
+    """
+    if engine not in ("memory", "spark"):
+        raise DeclarationError(f'engine is {engine!r}; it must be "memory" or "spark"')
+    if spark is not None and engine != "spark":
+        raise DeclarationError('spark is given, but the script runs in memory; give engine="spark", too')
+    declared = _read(window, script, schema, aggregates, operator, ports, options)
+    if engine == "spark":
+        from panekeeper.framework.testing.run_on_spark import run_on_spark
+
+        return run_on_spark(declared, spark)
+    from panekeeper.framework.testing.run_in_memory import run_in_memory
+
+    return run_in_memory(declared)
+
+
+def _read(
+    window: Window | None,
+    script: Sequence[Any],
+    schema: Any,
+    aggregates: Mapping[str, Aggregate] | None,
+    operator: Operator | None,
+    ports: Mapping[str, Mapping[str, Any]] | None,
+    options: Mapping[str, Any],
+) -> ScriptedJob:
+    """Check the arguments of `run`."""
+    if (window is None) == (ports is None):
+        raise DeclarationError("run() takes a window, or ports with a window each")
+    if (aggregates is None) == (operator is None):
+        raise DeclarationError(
+            'run() takes aggregates, such as aggregates={"n": agg.count()}, or an operator with its output'
+        )
+    compute, of_stream = _computing(aggregates, operator, options, has_ports=ports is not None)
+    if ports is None:
+        declared = [_port(None, {"window": window, "schema": schema, **of_stream})]
+    else:
+        shared = of_stream if schema is None else {"schema": schema, **of_stream}
+        declared = [_port(name, {**shared, **own}) for name, own in ports.items()]
+    batches, has_watermarks = _batches(script, declared)
+    return ScriptedJob(ports=tuple(declared), compute=compute, batches=batches, has_watermarks=has_watermarks)
+
+
+def _computing(
+    aggregates: Mapping[str, Aggregate] | None,
+    operator: Operator | None,
+    options: Mapping[str, Any],
+    *,
+    has_ports: bool,
+) -> tuple[Callable[[Sequence[Any]], Computation], dict[str, Any]]:
+    """Return what makes the computation of the streams, and the options that are left: those of each stream."""
+    from panekeeper.framework.builder.windowed import StreamWithWindow, windowed
+    from panekeeper.framework.builder.windowed import ports as ports_of
+
+    step = StreamWithWindow.aggregate if operator is None else StreamWithWindow.operator
+    takes = _names(step) - {"operator"}
+    known = takes | _names(windowed)
+    for name in options:
+        if name not in known:
+            raise DeclarationError(f"run() has no option {name!r}{did_you_mean(name, sorted(known))}")
+    own = {name: value for name, value in options.items() if name in takes}
+    if operator is not None and "output" not in own:
+        raise DeclarationError('an operator needs output=, the columns that it emits, such as output="total double"')
+
+    def compute(streams: Sequence[Any]) -> Computation:
+        stream: Any = ports_of(*streams) if has_ports else streams[0]
+        if operator is None:
+            computation: Computation = stream.aggregate(**own, **(aggregates or {}))
+        else:
+            computation = stream.operator(operator, **own)
+        return computation
+
+    return compute, {name: value for name, value in options.items() if name not in takes}
+
+
+def _names(function: Callable[..., Any]) -> set[str]:
+    """Return the names of the options that a function takes by keyword."""
+    given = inspect.signature(function).parameters.values()
+    return {one.name for one in given if one.kind is one.KEYWORD_ONLY and not one.name.startswith("_")} - {"name"}
+
+
+def _port(name: str | None, declared: Mapping[str, Any]) -> ScriptPort:
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
+
+    from panekeeper.framework.builder.windowed import declared_columns, windowed
+
+    where = "run()" if name is None else f"ports: {name!r}"
+    unknown = sorted(declared.keys() - _names(windowed) - _OF_PORTS)
+    if unknown:
+        hint = did_you_mean(unknown[0], sorted(_names(windowed) | _OF_PORTS))
+        raise DeclarationError(f"{where} has no option {unknown[0]!r}{hint}")
+    schema, window = declared.get("schema"), declared.get("window")
+    if not isinstance(window, Window):
+        raise DeclarationError(f"{where}: the window is {window!r}; give one such as TimeInterval(hours(1))")
+    try:
+        declared_types = schema if isinstance(schema, StructType) else from_arrow_schema(declared_columns(schema))
+        columns = StructType([StructField(one.name, one.dataType) for one in declared_types])
+    except Exception as error:
+        raise DeclarationError(
+            f'{where}: schema is {schema!r}; write columns as SQL does, "k string, t timestamp, v long", or give a '
+            "schema of Arrow or Spark"
+        ) from error
+    options = {key: value for key, value in declared.items() if key not in _OF_PORTS}
+    return ScriptPort(name=name, window=window, columns=columns, options=options)
+
+
+def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[ScriptBatch, ...], bool]:
+    """Return the micro-batches of a script, and whether it says what the watermark is."""
+    if isinstance(script, str | bytes | Mapping) or not isinstance(script, Sequence):
+        raise DeclarationError(f"script is {script!r}; it must be a list of micro-batches, each a list of rows")
+    has_panes = [port for port in ports if port.options.get("event_time") is not None]
+    has_watermarks = any(isinstance(item, Watermark) for item in script)
+    found, schemas = list[ScriptBatch](), [port.arrow_columns for port in ports]
+    empty = tuple(one.empty_table() for one in schemas)
+    batch = ScriptBatch(number=-1, tables=empty, now_us=0, is_start=True)
+    for number, item in enumerate(script):
+        where, is_down = f"script[{number}]", isinstance(next(iter(script[number + 1 :]), None), Restart)
+        batch = replace(batch, number=number, tables=empty, is_start=number == 0, is_tick=False)
+        match item:
+            case Clock():
+                batch = replace(batch, is_tick=not is_down, now_us=batch.now_us + (0 if is_down else item.us))
+            case Restart():
+                before = script[number - 1] if number else None
+                down_us = before.us if isinstance(before, Clock) else 0
+                batch = replace(batch, is_start=True, now_us=batch.now_us + down_us)
+            case Watermark():
+                if not has_panes:
+                    raise DeclarationError(f"{where} is {item}, but no window goes by event time; leave it out")
+                if item.us < (item.us if batch.watermark_us is None else batch.watermark_us):
+                    raise DeclarationError(f"{where} is {item}, but a watermark never goes back")
+                batch = replace(batch, watermark_us=item.us)
+            case _:
+                batch = replace(batch, tables=tuple(_tables(item, ports, schemas, where)))
+        found.append(batch)
+    if has_panes and len(ports) == 1 and not has_watermarks:
+        found.append(replace(batch, number=len(found), tables=empty, is_start=not found, is_tick=False))
+    return tuple(found), has_watermarks
+
+
+def _tables(item: Any, ports: Sequence[ScriptPort], schemas: Sequence[pa.Schema], where: str) -> Iterator[pa.Table]:
+    """Yield the rows of each port."""
+    names = [port.name for port in ports]
+    if names == [None]:
+        if isinstance(item, str | bytes | Mapping) or not isinstance(item, Sequence):
+            raise DeclarationError(
+                f"{where} is {item!r}; it must be a list of rows, Clock(...), Watermark(...) or Restart()"
+            )
+        yield rows_table(item, schemas[0], where)
+        return
+    if not isinstance(item, Mapping) or not item.keys() <= set(names):
+        raise DeclarationError(
+            f"{where} is {item!r}; with ports it must be a dict of lists of rows by {', '.join(map(repr, names))}, "
+            "Clock(...), Watermark(...) or Restart()"
+        )
+    for name, schema in zip(names, schemas, strict=True):
+        yield rows_table(item.get(name, []), schema, f"{where}[{name!r}]")

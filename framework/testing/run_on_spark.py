@@ -1,0 +1,153 @@
+"""Plays a script on Spark: a real job, from files to Delta tables, with a micro-batch for each file.
+
+The time is in the files, as marks in the place of rows, so that a script says what the wall clock reads and how far the
+watermark is. A `Restart` ends the job and starts it again on its checkpoint. What the tables hold is read from their
+logs, commit by commit: they name the micro-batch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, MARK, MARK_TEXT, MARK_VALUE
+from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.testing.results import COUNTS, Results, as_dicts, quarantined
+from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
+from panekeeper.state.codec import with_columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from panekeeper.framework.engine.flow.pipeline import InputPort
+
+_MARKS = {MARK: StringType(), MARK_VALUE: LongType(), MARK_TEXT: StringType()}
+_FAR_BEHIND = timedelta(days=3_650_000)
+"""A delay by which the progress of rows never reaches a watermark that the script gives."""
+
+
+def run_on_spark(script: ScriptedJob, spark: SparkSession | None) -> Results:
+    """Play a script on Spark, in a folder of its own that is removed in the end."""
+    if any("idle_after" in port.options for port in script.ports):
+        raise DeclarationError("idle_after goes by the clock of a job, not by that of a script; play it in memory")
+    with tempfile.TemporaryDirectory(prefix="panekeeper-run-", ignore_cleanup_errors=True) as folder:
+        return _SparkJob(script, spark or session(), Path(folder)).play()
+
+
+class _SparkJob:
+    """The job of a script, with its input files and tables in one folder."""
+
+    def __init__(self, script: ScriptedJob, spark: SparkSession, folder: Path) -> None:
+        self._script, self._folder = script, folder
+        self._spark = spark.newSession()
+        self._spark.conf.set("spark.sql.shuffle.partitions", 1)  # one key group: the log is then in one order
+        self._schemas = [
+            StructType([*port.columns, *(StructField(name, kind) for name, kind in _MARKS.items())])
+            for port in script.ports
+        ]
+        further: dict[str, Any] = {"_marks": True, "key_groups": 1}
+        if script.has_watermarks and len(script.ports) > 1:
+            further["watermark"] = _FAR_BEHIND
+        for number in range(len(script.ports)):
+            self._input(number).mkdir()
+        self._computation = script.computation([self._stream(number) for number in range(len(script.ports))], **further)
+        self._latest_us: int | None = None
+        self._reached_us: int | None = None
+
+    def play(self) -> Results:
+        """Run the job, once for each start, and return what its tables hold."""
+        for batch in self._script.batches:
+            if batch.is_start and batch.number:
+                self._run()
+            self._write(batch)
+        self._run()
+        results, spec = Results(), self._computation._pipeline.spec  # noqa: SLF001 -- the kit is part of the framework
+        for number, table in _commits(self._folder / "log"):
+            results += as_dicts(with_columns(table, spec.results_schema), number)
+        for number, table in _commits(self._folder / "log_quarantine"):
+            rows = quarantined(with_columns(table, spec.rejected_schema), number)
+            results.quarantine += [row | {"source": None} for row in rows]  # the file is none of the script's
+        for _, table in _commits(self._folder / "log_metrics"):
+            for name in COUNTS:
+                results.counts[name] += sum(table.column(name).to_pylist())
+        return results
+
+    def _run(self) -> None:
+        """Start the job, let it read what was written, and end it."""
+        job = self._computation.to_delta(str(self._folder / "log"))
+        job.start(checkpoint=str(self._folder / "checkpoint"), trigger="available_now").await_end()
+
+    def _write(self, batch: ScriptBatch) -> None:
+        """Write a micro-batch, a file for each port."""
+        watermark = self._watermark(batch)
+        for port, rows in enumerate(batch.tables):
+            schema = pa.schema([*rows.schema, (MARK, pa.string()), (MARK_VALUE, pa.int64()), (MARK_TEXT, pa.string())])
+            lines = pa.Table.from_pylist(
+                [{MARK: kind, MARK_VALUE: us} for kind, us in self._marks(port, batch, watermark)], schema=schema
+            )
+            nulls = {name: pa.nulls(rows.num_rows, schema.field(name).type) for name in _MARKS}
+            columns = {name: rows.column(name) for name in rows.column_names} | nulls
+            path = self._input(port) / f"{batch.number:06d}.parquet"
+            pq.write_table(pa.concat_tables([lines, pa.table(columns, schema=schema)]), path)
+            os.utime(path, (1_600_000_000 + batch.number,) * 2)  # the file source reads in this order
+            if rows.num_rows and self._follows_rows:
+                self._note_latest(self._port(port), self._spark.read.schema(self._schemas[port]).parquet(str(path)))
+
+    def _watermark(self, batch: ScriptBatch) -> int | None:
+        """Return the watermark to which a micro-batch advances, us; None if it does not."""
+        watermark = batch.watermark_us
+        if self._follows_rows:
+            watermark = followed_watermark(self._latest_us, self._port(0).intake.watermark_us)
+        before, self._reached_us = self._reached_us, watermark
+        return None if watermark == before else watermark
+
+    def _marks(self, port: int, batch: ScriptBatch, watermark: int | None) -> Iterator[tuple[str, int]]:
+        """Yield the marks with which a micro-batch begins on a port: kind and time, us."""
+        if watermark is not None:
+            yield "watermark", watermark
+        has_own_clock = self._port(port).intake.arrival_time is not None and not self._port(port).spec.has_panes
+        if (batch.is_start or batch.is_tick) and not has_own_clock:
+            yield "resume" if batch.is_start else "clock", batch.now_us
+
+    @property
+    def _follows_rows(self) -> bool:
+        """Whether the watermark of the only port is to be that of a job without marks."""
+        return not self._script.has_watermarks and len(self._script.ports) == 1 and self._port(0).spec.has_panes
+
+    def _note_latest(self, port: InputPort, rows: DataFrame) -> None:
+        """Note the greatest event time of the good rows of a file."""
+        checked = replace(port.intake, df=rows).rows(port.carried_columns, arrived=False, watermark=False)
+        latest = checked.select(F.max(F.unix_micros(EVENT_TIME_COLUMN)).alias("us")).first()
+        if latest is not None and latest.us is not None:
+            self._latest_us = max(latest.us, self._latest_us or latest.us)
+
+    def _port(self, number: int) -> InputPort:
+        return self._computation._pipeline.ports[number]  # noqa: SLF001
+
+    def _input(self, port: int) -> Path:
+        return self._folder / f"input_{port}"
+
+    def _stream(self, port: int) -> DataFrame:
+        source = self._spark.readStream.schema(self._schemas[port]).option("maxFilesPerTrigger", 1)
+        return source.parquet(str(self._input(port)))
+
+
+def _commits(table: Path) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of each commit of a Delta table, with the number of its micro-batch."""
+    for path in sorted((table / "_delta_log").glob("*.json")):
+        actions = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        numbers = [action["txn"]["version"] for action in actions if "txn" in action]
+        for name in sorted(action["add"]["path"] for action in actions if "add" in action):
+            yield numbers[0], pq.read_table(table / name)

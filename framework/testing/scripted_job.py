@@ -1,0 +1,100 @@
+"""The job of a script: its inputs, what is computed of them, and its micro-batches; the same for both engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from panekeeper.framework.declarations.windows import Window
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+    from panekeeper.framework.builder.outputs import Computation
+
+_NAME = "run"
+"""Name of the job of a script."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptBatch:
+    """One micro-batch of a script.
+
+    Attributes:
+        number: its number, from 0.
+        tables: the rows of each port.
+        now_us: the wall clock, us since the epoch.
+        is_start: whether it is the first one of a run.
+        is_tick: whether the clock has moved on for it.
+        watermark_us: the watermark that the script has reached, us; None before the first, or if it follows the rows.
+    """
+
+    number: int
+    tables: tuple[pa.Table, ...]
+    now_us: int
+    is_start: bool = False
+    is_tick: bool = False
+    watermark_us: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptPort:
+    """One input of a script.
+
+    Attributes:
+        name: as the script names it; None for the only one.
+        window: its window.
+        columns: of its rows.
+        options: further arguments of `windowed()`.
+    """
+
+    name: str | None
+    window: Window
+    columns: StructType
+    options: Mapping[str, Any]
+
+    @property
+    def arrow_columns(self) -> pa.Schema:
+        """The columns with their types in Arrow."""
+        from panekeeper.framework.engine.session.columns import arrow_schema
+
+        return arrow_schema(self.columns)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptedJob:
+    """A script with all that it is played through.
+
+    Attributes:
+        ports: the inputs, in order.
+        compute: makes a computation of streams with their windows.
+        batches: the micro-batches, in order.
+        has_watermarks: whether the script says what the watermark is; else it follows the rows.
+    """
+
+    ports: tuple[ScriptPort, ...]
+    compute: Callable[[Sequence[Any]], Computation]
+    batches: tuple[ScriptBatch, ...]
+    has_watermarks: bool
+
+    def computation(self, streams: Sequence[DataFrame], **further: Any) -> Computation:
+        """Declare the job on a stream for each port, with further arguments of `windowed()`."""
+        from panekeeper.framework.builder.windowed import windowed
+
+        declared = [
+            windowed(stream, name=_NAME, **(dict(port.options) | further)).window(port.window)
+            for stream, port in zip(streams, self.ports, strict=True)
+        ]
+        return self.compute(declared)
+
+
+def followed_watermark(latest_us: int | None, delay_us: int) -> int | None:
+    """Return the watermark, us, that Spark has behind rows up to this event time; None before the first."""
+    if latest_us is None:
+        return None
+    milliseconds = latest_us // 1000 + -delay_us // 1000  # Spark counts in whole ones, from 0
+    return milliseconds * 1000 if milliseconds > 0 else None

@@ -1,0 +1,505 @@
+"""`run`: a script through a window, in memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from panekeeper import (
+    Batched,
+    Count,
+    DeclarationError,
+    Event,
+    EventType,
+    InputError,
+    LifecycleError,
+    Listener,
+    Operator,
+    Punctuation,
+    Sliding,
+    StateContext,
+    StateHandler,
+    Time,
+    TimeInterval,
+    Tumbling,
+    agg,
+)
+from panekeeper.framework.declarations.operator import Emit
+from panekeeper.testing import Clock, Restart, Results, Watermark, run
+
+ROWS: list[Any] = [{"key": "a", "v": 1}, {"key": "b", "v": 10}, {"key": "a", "v": 2}]
+KEYED: dict[str, Any] = {"schema": "key string, v long", "partition_by": "key"}
+TIMED: dict[str, Any] = {"schema": "k string, t timestamp, v long", "partition_by": "k", "event_time": "t"}
+SUM = {"total": agg.sum("v")}
+
+
+def panes(rows: Results) -> list[tuple[Any, ...]]:
+    """Batch, start of the pane in seconds, total and refinement of each firing."""
+    return [(row["batch"], row["pane_start"], row["total"], row["refinement"]) for row in rows.in_seconds]
+
+
+def test_rows_have_the_number_of_their_micro_batch_and_the_columns_of_the_log() -> None:
+    """With what went in and out."""
+    found = run(Tumbling(Count(2)), aggregates=SUM, script=[ROWS[:2], ROWS[2:]], **KEYED)
+    assert found == [
+        {
+            "key": "a",
+            "fired_at": datetime(1970, 1, 1, tzinfo=UTC),
+            "total": 3,
+            "firing": 0,
+            "window_mark": True,
+            "reason": "COUNT",
+            "batch": 1,
+        }
+    ]
+    assert (found.quarantine, found.counts) == (
+        [],
+        {
+            "rows_in": 3,
+            "admitted": 3,
+            "refined_late": 0,
+            "dropped_late": 0,
+            "outside": 0,
+            "quarantined": 0,
+            "firings": 1,
+        },
+    )
+
+
+def test_a_watermark_of_the_script_completes_panes_and_makes_rows_late() -> None:
+    """A late row refines its pane at the next advance; after its discard age it is dropped.
+
+    pane    [0,10)              fires
+    0       1: 2, 9: 5
+    2       ---- 30             [0,10) 7
+    3       4: 1 (late)
+    4       ---- 40             [0,10) 8, refinement 1
+    5       ---- 80 (closed)
+    6       4: 1 (too late)
+    """
+    first = [{"k": "a", "t": 1, "v": 2}, {"k": "a", "t": 9, "v": 5}]
+    late = [{"k": "a", "t": 4, "v": 1}]
+    found = run(
+        TimeInterval("10 seconds", discard_age="1 minute"),
+        aggregates=SUM,
+        script=[first, Restart(), Watermark(30), late, Watermark(40), Watermark(80), late],
+        **TIMED,
+    )
+    assert panes(found) == [(2, 0, 7, 0), (4, 0, 8, 1)]
+    assert [(row["reason"], row["row"]["v"], row["batch"]) for row in found.quarantine] == [("LATE", 1, 6)]
+    assert (found.counts["refined_late"], found.counts["dropped_late"]) == (1, 1)
+
+
+def test_without_a_watermark_in_the_script_it_follows_the_rows_between_batches() -> None:
+    """Less the delay, in whole milliseconds as Spark counts; one more micro-batch fires what is complete in the end."""
+    script = [[{"t": 1, "v": 1}], [{"t": 11.9999, "v": 2}, {"t": 2, "v": 3}], [{"t": 3, "v": 4}]]
+    how: dict[str, Any] = {"schema": "t timestamp, v long", "event_time": "t", "aggregates": SUM, "script": script}
+    assert panes(run(TimeInterval(10), **how)) == [(2, 0, 4, 0)]
+    assert panes(run(TimeInterval(10, discard_age=9), **how)) == [(2, 0, 4, 0)]
+    assert panes(run(TimeInterval(10, discard_age=9), **how | {"script": [*script, [{"t": 12, "v": 0}]]})) == [
+        (2, 0, 4, 0),
+        (4, 0, 8, 1),
+    ]
+    assert panes(run(TimeInterval(10), watermark="1.9999 seconds", **how)) == []
+    assert panes(run(TimeInterval(10), watermark="1.999 seconds", **how)) == [(2, 0, 4, 0)]
+
+
+def test_the_clock_of_the_script_is_the_one_by_which_rows_arrive() -> None:
+    """What is due by then happens, the last instant, too; rows that come after it arrive then."""
+    script = [[{"v": 1}], Clock("10 seconds"), [{"v": 2}], Clock(9), Clock(1)]
+    found = run(Batched(within=60, every=10), aggregates={"all": agg.collect("v")}, schema="v long", script=script)
+    assert [(row["fired_at"], row["all"], row["batch"]) for row in found.in_seconds] == [(10, [1], 1), (20, [1, 2], 4)]
+
+
+def test_a_clock_before_a_restart_is_an_outage() -> None:
+    """What became due in it happens at the restart, and is overdue; without one it happens on time."""
+    window, how = Tumbling(Time(30)), KEYED | {"aggregates": SUM}
+    found = run(window, script=[ROWS, Clock(45), Restart()], **how)
+    assert [(row["fired_at"], row["reason"], row["batch"]) for row in found.in_seconds] == [(45, "OVERDUE", 2)] * 2
+    found = run(window, script=[ROWS, Clock(45), [], Restart()], **how)
+    assert [(row["fired_at"], row["reason"], row["batch"]) for row in found.in_seconds] == [(30, "TIME", 1)] * 2
+
+
+def test_restarts_keep_what_is_stored_and_nothing_else() -> None:
+    """An operator has instances of its own for each micro-batch; a handler gets its reset after a restart."""
+    how = KEYED | {"output": "total bigint"}
+    script = [ROWS[:2], Restart(), ROWS[2:]]
+    found = run(Tumbling(Count(1)), operator=Lasting(), script=script, **how)
+    assert [(row["key"], row["total"]) for row in found] == [("a", 1), ("b", 10), ("a", 3)]
+    found = run(Tumbling(Count(1)), operator=Forgetful(), script=script, **how)
+    assert [(row["key"], row["total"]) for row in found] == [("a", 1), ("b", 10), ("a", 2)]
+    with pytest.raises(LifecycleError, match="cannot be kept"):
+        run(Tumbling(Count(1)), operator=Unfit(), script=script, **how)
+    found = run(Tumbling(Count(1)), operator=Runs(), script=[ROWS[:1], ROWS[:1], *script[1:]], **how)
+    assert [row["total"] for row in found] == [0, 0, 1]
+
+
+def test_listeners_and_handlers_take_part() -> None:
+    """As they are given to `.operator()`; what one raises is raised."""
+    how = KEYED | {"operator": Sizes(), "output": "n bigint", "listeners": [Picky()], "handlers": [Lasting()]}
+    assert [row["n"] for row in run(Sliding(evict=Count(1)), script=[ROWS], **how)] == [1, 1, 1]
+    with pytest.raises(InputError, match="too many"):
+        run(Sliding(evict=Count(2)), script=[ROWS], **how)
+
+
+def test_ports_have_their_own_windows_and_what_is_given_once_for_all() -> None:
+    """Rows come by the names of the ports, and the log has their numbers; a batch has those of the first port first."""
+    found = run(
+        ports={
+            "orders": {"window": Tumbling(Count(1))},
+            "quotes": {"window": Sliding(evict=Count(2)), "schema": "key string, v long, x double"},
+        },
+        operator=Lasting(),
+        output="total bigint",
+        script=[{"quotes": [{"key": "a", "v": 5, "x": 1.5}], "orders": ROWS[:1]}, Restart(), {"orders": ROWS[:1]}],
+        **KEYED,
+    )
+    assert [(row["port"], row["total"], row["batch"]) for row in found] == [(0, 1, 0), (1, 6, 0), (0, 7, 2)]
+
+
+def test_the_watermark_of_ports_is_the_least_of_theirs() -> None:
+    """By their rows, within the batch, or as the script says it."""
+    how: dict[str, Any] = TIMED | {"operator": Sizes(), "output": "n bigint"}
+    ports = {"a": {"window": TimeInterval(10)}, "b": {"window": TimeInterval(10)}}
+    rows = [{"k": "a", "t": 1, "v": 1}], [{"k": "a", "t": 15, "v": 1}]
+    found = run(ports=ports, script=[{"a": rows[0]}, {"a": rows[1]}, {"b": rows[1]}], **how)
+    assert [(row["port"], row["n"], row["batch"]) for row in found] == [(0, 1, 2)]
+    found = run(ports=ports, script=[{"a": rows[0]}, {"b": rows[0]}, Watermark(10)], **how)
+    assert [(row["port"], row["n"], row["batch"]) for row in found] == [(0, 1, 2), (1, 1, 2)]
+
+
+def test_an_idle_stream_goes_on_with_the_clock_of_the_script() -> None:
+    """Without a further row."""
+    how: dict[str, Any] = TIMED | {"aggregates": SUM, "script": [[{"k": "a", "t": 1, "v": 1}], Clock(9), Clock(20)]}
+    found = run(TimeInterval(10), idle_after="15 seconds", when_idle="advance", **how)
+    assert panes(found) == [(2, 0, 1, 0)]
+    with pytest.raises(DeclarationError, match="idle_after goes by the clock of a job"):
+        run(TimeInterval(10), idle_after="15 seconds", when_idle="advance", engine="spark", **how)
+
+
+def test_bad_rows_are_quarantined_by_the_rules_of_a_job() -> None:
+    """With all columns, also those that the job does not read, and by the first rule that holds."""
+    script = [
+        [
+            {"k": "a", "t": None, "v": 1, "more": "x"},
+            {"k": "a", "t": 1, "v": -1, "more": "x"},
+            {"k": "a", "t": -63e9, "v": 1},
+            {"k": "a", "t": 1, "v": 1, "more": "y"},
+        ],
+        Watermark(10),
+        [{"k": "a", "t": 3, "v": 7, "more": "z"}],
+    ]
+    how = TIMED | {"schema": TIMED["schema"] + ", more string", "reject": {"NEGATIVE": "v < 0"}}
+    found = run(TimeInterval(10), aggregates=SUM, script=script, **how)
+    assert panes(found) == [(1, 0, 1, 0)]
+    assert [(row["reason"], row["row"]["v"], row["row"]["more"], row["batch"]) for row in found.quarantine] == [
+        ("NULL_EVENT_TIME", 1, "x", 0),
+        ("NEGATIVE", -1, "x", 0),
+        ("EVENT_TIME_OUT_OF_RANGE", 1, None, 0),
+        ("LATE", 7, "z", 2),
+    ]
+    assert "is outside of the years" in found.quarantine[2]["detail"]
+    assert (found.counts["rows_in"], found.counts["quarantined"], found.counts["dropped_late"]) == (5, 3, 1)
+    with pytest.raises(InputError, match="NULL_EVENT_TIME"):
+        run(TimeInterval(10), aggregates=SUM, script=script, on_error="fail", **how)
+
+
+def test_numbers_that_a_policy_cannot_subtract_are_quarantined() -> None:
+    """Null and NaN."""
+    from panekeeper import Delta
+
+    script = [[{"v": 1.0}, {"v": None}, {"v": float("nan")}, {"v": 5.0}]]
+    found = run(Tumbling(Delta("v", 2.0)), aggregates={"n": agg.count()}, schema="v double", script=script)
+    assert [row["n"] for row in found] == [1]
+    assert [row["reason"] for row in found.quarantine] == ["NULL_ATTRIBUTE", "NAN_ATTRIBUTE"]
+
+
+def test_times_that_are_too_far_ahead_are_quarantined() -> None:
+    """After the arrival of the row, if it has one; else after a clock that is set, which that of a script seldom is."""
+    how = TIMED | {"schema": "k string, t timestamp, at timestamp, v long", "aggregates": SUM}
+    rows = [{"k": "a", "t": "2024-05-03T00:00:00", "at": "2024-05-01", "v": 1}]
+    found = run(TimeInterval(10), arrival_time="at", script=[rows], **how)
+    assert [row["detail"] for row in found.quarantine] == [
+        "event time 2024-05-03 00:00:00 is more than 1d ahead of its arrival at 2024-05-01 00:00:00"
+    ]
+    assert run(TimeInterval(10), script=[rows], **how).quarantine == []
+    rows = [{"k": "a", "t": 1, "at": "2200-01-01", "v": 1}]
+    found = run(TimeInterval(10), arrival_time="at", script=[Clock("20000 days"), rows], **how)
+    assert [row["reason"] for row in found.quarantine] == ["FUTURE_ARRIVAL_TIME"]
+
+
+def test_marks_in_the_stream_tumble_a_window() -> None:
+    """After a row, or in the place of one, by conditions as a job takes them."""
+    script = [[{"v": 1}, {"v": 2}, {"v": 0}, {"v": 3}], [{"v": 0}]]
+    how: dict[str, Any] = {"schema": "v long", "aggregates": {"all": agg.collect("v")}, "script": script}
+    found = run(Tumbling(Punctuation()), punctuation="v = 0", **how)
+    assert [(row["all"], row["batch"]) for row in found] == [([1, 2, 0], 0), ([3, 0], 1)]
+    found = run(Tumbling(Punctuation()), marks="v = 0", **how)
+    assert [(row["all"], row["batch"]) for row in found] == [([1, 2], 0), ([3], 1)]
+
+
+def test_order_by_sorts_the_rows_of_a_batch() -> None:
+    """Before the window has them."""
+    script = [[{"v": 2}, {"v": 1}, {"v": 3}]]
+    found = run(Tumbling(Count(3)), aggregates={"all": agg.collect("v")}, schema="v long", order_by="v", script=script)
+    assert [row["all"] for row in found] == [[1, 2, 3]]
+
+
+def test_values_are_taken_in_the_forms_that_have_no_other_meaning() -> None:
+    """Times as seconds, datetimes or text, also in structs; decimals as text; a row may lack columns."""
+    at, local = datetime(2024, 5, 1, 10, tzinfo=UTC), datetime(2024, 5, 1, 10)  # noqa: DTZ001
+    rows = [
+        {"t": at, "l": local, "d": date(2024, 5, 1), "p": Decimal("1.5"), "s": {"t": at, "n": 1}, "many": [at]},
+        {
+            "t": "2024-05-01T12:00:00+02:00",
+            "l": "2024-05-01 10:00",
+            "d": "2024-05-01",
+            "p": 1.5,
+            "s": {"t": at.timestamp(), "n": 1},
+            "many": [at.timestamp()],
+        },
+        {"t": at.timestamp(), "l": at.timestamp(), "d": date(2024, 5, 1), "p": "1.50", "s": {"t": at, "n": 1}},
+    ]
+    schema = (
+        "t timestamp, l timestamp_ntz, d date, p decimal(10, 2), s struct<t: timestamp, n: int>, "
+        "many array<timestamp>, m map<string, int>, b binary, f float"
+    )
+    names = ("t", "l", "d", "p", "s", "many")
+    aggregates = {f"last_{name}": agg.last(name) for name in names}
+    found = run(Tumbling(Count(1)), aggregates=aggregates, schema=schema, script=[rows])
+    first, second, third = ([row[f"last_{name}"] for name in names] for row in found)
+    assert first == second == [at, local, date(2024, 5, 1), Decimal("1.50"), {"t": at, "n": 1}, [at]]
+    assert third[:5] == first[:5]
+    assert third[5] is None
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        pa.schema([("v", pa.int64())]),
+        {"v": int},
+        "v BIGINT",
+        "v: long",
+    ],
+    ids=["arrow", "names", "sql", "colon"],
+)
+def test_a_schema_is_one_of_arrow_or_of_spark_or_text(schema: Any) -> None:
+    """Without a session, and so without Java."""
+    assert run(Tumbling(Count(1)), aggregates=SUM, schema=schema, script=[[{"v": 2}]])[0]["total"] == 2
+
+
+def test_a_script_runs_without_java() -> None:
+    """As it stands in a test file."""
+    program = (
+        "import os\n"
+        "os.environ['JAVA_HOME'] = os.environ['PATH'] = '/nonexistent'\n"
+        "from panekeeper import Count, Tumbling, agg\n"
+        "from panekeeper.testing import run\n"
+        "from pyspark import SparkContext\n"
+        "rows = run(Tumbling(Count(1)), aggregates={'n': agg.count(where='v > 1')}, schema='v long',\n"
+        "           script=[[{'v': 1}, {'v': 2}]])\n"
+        "assert [row['n'] for row in rows] == [0, 1]\n"
+        "assert SparkContext._gateway is None and SparkContext._active_spark_context is None\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@settings(max_examples=12)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=12),
+    st.lists(st.sampled_from(["cut", "restart", "none"]), min_size=12, max_size=12),
+)
+def test_results_are_the_same_for_every_cut_and_restart(rows: list[Any], ends: list[str]) -> None:
+    """Of windows that go by rows alone: only numbers of batches and firings differ."""
+    dicts = [{"key": key, "v": value} for key, value in rows]
+    script: list[Any] = [[]]
+    for row, end in zip(dicts, ends, strict=False):
+        script[-1].append(row)
+        if end != "none":
+            script += [Restart(), []] if end == "restart" else [[]]
+    for window in (Tumbling(Count(3)), Sliding(evict=Count(3), trigger=Count(2))):
+        whole, parts = (
+            run(window, aggregates={"all": agg.collect("v")}, script=one, **KEYED) for one in ([dicts], script)
+        )
+        shown = [[{**row, "batch": 0, "firing": 0} for row in found] for found in (whole, parts)]
+        assert sorted(map(str, shown[0])) == sorted(map(str, shown[1]))
+
+
+def test_a_hundred_thousand_rows_take_seconds() -> None:
+    """And as many firings: nothing is done for each row in Python but reading it."""
+    rows = [{"key": f"k{number % 1000}", "v": number} for number in range(100_000)]
+    found = run(Tumbling(Count(1)), aggregates=SUM, script=[rows], **KEYED)
+    assert len(found) == 100_000
+
+
+def _refused() -> dict[str, tuple[Callable[[], Any], str]]:
+    count = Tumbling(Count(1))
+
+    def with_script(*script: Any, **how: Any) -> Callable[[], Any]:
+        declared: dict[str, Any] = {"window": count, "aggregates": SUM, "script": list(script)} | KEYED | how
+        return lambda: run(**declared)
+
+    return {
+        "no computation": (with_script(ROWS, aggregates=None), "takes aggregates, such as"),
+        "two computations": (with_script(ROWS, operator=Lasting(), output="total int"), "takes aggregates, such as"),
+        "an operator without output": (
+            lambda: run(count, operator=Lasting(), script=[ROWS], **KEYED),
+            "an operator needs output=",
+        ),
+        "no window": (with_script(ROWS, window=None), "takes a window, or ports"),
+        "window and ports": (with_script(ROWS, ports={"a": {"window": count}}), "takes a window, or ports"),
+        "a window that is none": (with_script(ROWS, window=Count(1)), "the window is Count"),
+        "a port without a window": (
+            lambda: run(ports={"a": {}, "b": {"window": count}}, aggregates=SUM, script=[{}], **KEYED),
+            "ports: 'a': the window is None",
+        ),
+        "an unknown option of a port": (
+            lambda: run(ports={"a": {"window": count, "delay": 1}}, aggregates=SUM, script=[{}], **KEYED),
+            "ports: 'a' has no option 'delay'",
+        ),
+        "no schema": (with_script(ROWS, schema=None), "schema is None; write columns as SQL does"),
+        "a wrong schema": (with_script(ROWS, schema="key strin"), "schema is 'key strin'"),
+        "an unknown option": (with_script(ROWS, partition="key"), "has no option 'partition'; did you mean"),
+        "handlers of aggregates": (with_script(ROWS, handlers=[]), "has no option 'handlers'"),
+        "an unknown engine": (with_script(ROWS, engine="flink"), "engine is 'flink'"),
+        "a session in memory": (with_script(ROWS, spark=object()), 'give engine="spark", too'),
+        "no script": (with_script(ROWS, script={"a": 1}), "it must be a list of micro-batches"),
+        "an unknown item": (with_script(ROWS, 7), r"script\[1\] is 7; it must be a list of rows"),
+        "a row outside of a list": (with_script(ROWS[0]), r"script\[0\] is \{.*it must be a list of rows"),
+        "a class": (with_script(Restart), r"script\[0\] is <class .*Restart.*it must be a list"),
+        "a row that is none": (with_script([7]), r"script\[0\]\[0\] is 7; a row is a dict"),
+        "an unknown column": (
+            with_script(ROWS, [{"key": "a", "w": 1}]),
+            r"script\[1\]\[0\] has the unknown column 'w'.* \(columns: key, v\)",
+        ),
+        "a wrong type": (with_script([*ROWS, {"v": "x"}]), r"script\[0\]\[3\]: v is 'x', and the column is int64"),
+        "a fraction": (with_script([{"v": 1.5}]), r"script\[0\]\[0\]: v is 1.5"),
+        "a truth value": (with_script([{"v": True}]), r"script\[0\]\[0\]: v is True"),
+        "a time that is none": (
+            with_script([{"t": "soon"}], **TIMED, window=TimeInterval(1)),
+            r"script\[0\]\[0\]: t is 'soon'.*a time is seconds since the epoch",
+        ),
+        "rows of no port": (
+            lambda: run(
+                ports={"a": {"window": count}, "b": {"window": count}},
+                operator=Lasting(),
+                output="total int",
+                script=[{"c": ROWS}],
+                **KEYED,
+            ),
+            r"script\[0\] is .*a dict of lists of rows by 'a', 'b'",
+        ),
+        "a watermark without event time": (with_script(ROWS, Watermark(3)), "no window goes by event time"),
+        "a watermark that goes back": (
+            with_script(Watermark(3), Watermark(2), **TIMED, window=TimeInterval(1)),
+            r"script\[1\] is Watermark\(to=2\), but a watermark never goes back",
+        ),
+        "a watermark that is no time": (lambda: Watermark("soon"), "Watermark is 'soon'"),
+        "a clock that stands": (lambda: Clock(0), "the clock of a script only goes on"),
+        "a clock that goes back": (lambda: Clock("-1 minute"), "Clock is -1m"),
+        "a clock that is no duration": (lambda: Clock("soon"), "not a duration"),
+        "what a job refuses": (with_script(ROWS, window=TimeInterval(1)), "give windowed\\(\\) an event_time"),
+        "a column that is not there": (with_script(ROWS, partition_by="kee"), "there is no column 'kee'"),
+        "an event that never happens": (
+            lambda: run(TimeInterval(1), operator=Evicting(), output="total int", script=[], **TIMED),
+            "never happens in a TimeInterval",
+        ),
+        "a condition that is none": (with_script(ROWS, reject={"BAD": "v <"}), "'v <' is not a condition"),
+        "a condition on other columns": (with_script(ROWS, reject={"BAD": "w < 1"}), "there is no column 'w'"),
+        "marks of files": (
+            with_script(ROWS, window=Tumbling(Punctuation()), punctuation="end_of_file"),
+            "does not come straight from files",
+        ),
+    }
+
+
+class Lasting(Operator, StateHandler):
+    """Emits the sum of each window, and that of all windows before in this partition."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.EVICTION, EventType.TRIGGER})
+
+    def __init__(self) -> None:
+        self.totals: dict[Any, int] = {}
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        self.totals[event.key] = self.totals.get(event.key, 0) + int(event.column("v").sum())
+        emit(total=self.totals[event.key])
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("totals", self.totals)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.totals = ctx.read("totals")
+
+
+class Forgetful(Lasting):
+    """Writes nothing of what it knows."""
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("totals", {})
+
+
+class Unfit(Lasting):
+    """Writes what cannot be stored."""
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("totals", object())
+
+
+class Runs(Operator, StateHandler):
+    """Emits how often its state was read back by a new run."""
+
+    events = frozenset({EventType.EVICTION})
+
+    def __init__(self) -> None:
+        self.restarts = 0
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(total=self.restarts)
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("restarts", self.restarts)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.restarts = ctx.read("restarts") + ctx.restarted
+
+
+class Evicting(Lasting):
+    """Waits for what no pane has."""
+
+    events = frozenset({EventType.EVICTION})
+
+
+class Sizes(Operator):
+    """Emits how many rows a pane has."""
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(n=event.table.num_rows)
+
+
+class Picky(Listener):
+    """Takes no window of two rows."""
+
+    def handle_event(self, event: Event) -> None:
+        if event.table.num_rows > 1:
+            raise ValueError("too many")
+
+
+REFUSED = _refused()
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_played_is_refused(case: str) -> None:
+    """With an error that says what, where and what to do."""
+    call, words = REFUSED[case]
+    with pytest.raises(DeclarationError, match=words):
+        call()
