@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         StateVersionError,
     )
     from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason, Timing
+    from panekeeper.framework.declarations.firing import Every
     from panekeeper.framework.declarations.operator import Emit, Listener, Operator
     from panekeeper.framework.declarations.policies import (
         Count,
@@ -110,6 +111,7 @@ __all__ = [
     "Event",
     "EventError",
     "EventType",
+    "Every",
     "ForeignCheckpoint",
     "ForeignManifest",
     "IncompatibleCheckpoint",
@@ -192,6 +194,7 @@ _WHERE = {
         StateError StateVersionError
     """,
     "panekeeper.framework.declarations.events": "Event EventType Pane Reason Timing",
+    "panekeeper.framework.declarations.firing": "Every",
     "panekeeper.framework.declarations.operator": "Emit Listener Operator",
     "panekeeper.framework.declarations.policies": """
         Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy

@@ -47,6 +47,8 @@ class IntervalRecord:
     """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
     firing_runs: dict[int, int] = field(default_factory=dict)
     """Stored cells of panes with a rule for their firings: first pane -> how many panes its segment holds."""
+    clock: int | None = None
+    """The time of the wall clock that ticks have brought, us; None where nothing fires by it, or before the first."""
     unfired: dict[int, int] = field(default_factory=dict)
     """Of panes with such a rule, those with rows since their partitions last fired -> when the clock next makes one of
     these fire, us; 2**63 - 1: never."""
@@ -64,6 +66,8 @@ class IntervalRecord:
             "segments": sorted(self.segments.items()),
             "row_runs": [[*run, values] for run, values in sorted(self.row_runs.items())],
         }
+        if self.clock is not None:
+            fields["clock"] = self.clock
         if self.firing_runs:
             fields["firings"] = [sorted(self.firing_runs.items()), sorted(self.unfired.items())]
         return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
@@ -82,6 +86,7 @@ class IntervalRecord:
             panes={k: PaneRecord(complete, has_counts) for k, complete, has_counts in fields["panes"]},
             segments=dict(fields["segments"]),
             row_runs={(first, slots): values for first, slots, values in fields["row_runs"]},
+            clock=fields.get("clock"),
             firing_runs=firing_runs,
             unfired=unfired,
             pending=tables.get("pending"),

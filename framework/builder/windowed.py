@@ -172,6 +172,11 @@ class WindowedStream:
         if isinstance(window, TimeInterval):
             if self._intake.event_time is None:
                 raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
+            if window.fires_by_clock and self._intake.arrival_time is not None:
+                raise DeclarationError(
+                    f"the window fires by the wall clock, and arrival_time={self._intake.arrival_time!r} is another "
+                    "clock; leave out arrival_time, or let it fire by Every(rows=...) or Every(event_time=...)"
+                )
             return StreamWithWindow(_Input(self._intake, window))
         for option, given in (("idle_after", self._intake.idle), ("watermark_by", self._intake.watermark_by)):
             if given is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from panekeeper.framework.declarations.firing import FiringOptions
 from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
@@ -146,6 +147,11 @@ class JobSpec:
     def has_panes(self) -> bool:
         """Whether results belong to panes of event time."""
         return isinstance(self.window, TimeInterval)
+
+    @property
+    def fires_by_clock(self) -> bool:
+        """Whether panes fire by the wall clock, too, so that their rows need an arrival time."""
+        return isinstance(self.window, FiringOptions) and self.window.fires_by_clock
 
     @property
     def time_column(self) -> str:

@@ -5,13 +5,71 @@ A cell below is what one partition has in one pane (docs/semantics.md section 6.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
+from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.policies import require_count, require_positive
 
 Emit = Literal["on_complete", "on_close", "on_update"]
 """Which firings a pane has without further rules (docs/semantics.md section 6.7)."""
+
+
+@dataclass(frozen=True)
+class Every:
+    """How often something fires: by the wall clock, by rows, or by event time; one of the three.
+
+    Args:
+        period: a duration by the wall clock, > 0.
+        rows: a number of rows, > 0.
+        event_time: a duration by which the watermark advances, > 0.
+
+    Raises:
+        DeclarationError: none of them or several, or a value that is not greater than 0.
+
+    >>> Every("10 seconds"), Every(rows=100)
+    (Every('10 seconds'), Every(rows=100))
+    """
+
+    period: Duration | None = None
+    _: KW_ONLY
+    rows: int | None = None
+    event_time: Duration | None = None
+
+    def __post_init__(self) -> None:
+        given = [one for one in (self.period, self.rows, self.event_time) if one is not None]
+        if len(given) != 1:
+            raise DeclarationError(
+                f"Every() has {len(given) or 'none'} of a duration, rows= and event_time=; give one of them, as in "
+                "Every('10 seconds'), Every(rows=100) or Every(event_time='1 minute')"
+            )
+        if self.period is not None:
+            require_positive(self.period, "the duration of Every()")
+        if self.rows is not None:
+            object.__setattr__(self, "rows", require_count(self.rows, "rows of Every()"))
+        if self.event_time is not None:
+            require_positive(self.event_time, "event_time of Every()")
+
+    def __repr__(self) -> str:
+        if self.period is not None:
+            return f"Every({self.period!r})"
+        return f"Every(rows={self.rows})" if self.rows is not None else f"Every(event_time={self.event_time!r})"
+
+    @property
+    def period_us(self) -> int | None:
+        """The duration by the wall clock, in microseconds; None if it is not by that."""
+        return None if self.period is None else to_us(self.period, "the duration of Every()")
+
+    @property
+    def event_time_us(self) -> int | None:
+        """The duration by the watermark, in microseconds; None if it is not by that."""
+        return None if self.event_time is None else to_us(self.event_time, "event_time of Every()")
+
+    def declaration(self) -> dict[str, int]:
+        """Return what it is, in microseconds or rows."""
+        declared = {"period_us": self.period_us, "rows": self.rows, "event_time_us": self.event_time_us}
+        return {name: value for name, value in declared.items() if value is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,22 +79,47 @@ class FiringOptions:
     Attributes:
         emit: `"on_complete"`: when the watermark reaches the end, and again for late rows; `"on_close"`: once, when the
             pane closes; `"on_update"`: after each micro-batch that changed it, too.
+        early: how often it fires before it is complete, while it has rows that have not fired.
     """
 
     emit: Emit = "on_complete"
+    early: Every | None = None
 
     def require_possible_firing(self) -> None:
         """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
         require_one_of(("on_complete", "on_close", "on_update"), self.emit, "emit")
+        _require_every("early", self.early)
+        if self.early is not None and self.emit != "on_complete":
+            fires = "once, when it closes" if self.emit == "on_close" else "after each micro-batch anyway"
+            raise DeclarationError(
+                f"early is {self.early!r}, but by emit={self.emit!r} a pane fires {fires}; leave out one of them"
+            )
 
     @property
     def keeps_firings(self) -> bool:
         """Whether each cell needs a record of how often it fired, and of the rows since."""
-        return self.emit == "on_update"
+        return self.emit == "on_update" or self.early is not None
+
+    @property
+    def fires_by_clock(self) -> bool:
+        """Whether some of the firings depend on the wall clock, and so on when rows arrived."""
+        return self.early is not None and self.early.period is not None
+
+    @property
+    def fires_at_rows(self) -> bool:
+        """Whether some of the firings are at certain rows, so that rows must come one by one."""
+        return self.early is not None and self.early.rows is not None
 
     def firing_declaration(self) -> dict[str, Any]:
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
-        return {} if self.emit == "on_complete" else {"emit": self.emit}
+        emit = {} if self.emit == "on_complete" else {"emit": self.emit}
+        return emit if self.early is None else {**emit, "early": self.early.declaration()}
+
+
+def _require_every(what: str, given: object) -> None:
+    if given is not None and not isinstance(given, Every):
+        hint = f"Every({given!r})" if isinstance(given, str) else "Every('10 seconds') or Every(rows=100)"
+        raise DeclarationError(f"{what} is {given!r}; write {what}={hint}")
 
 
 def require_one_of(choices: tuple[str, ...], value: object, what: str) -> None:

@@ -45,6 +45,9 @@ class TimeInterval(FiringOptions):
             older than the watermark by more than `discard_age` (docs/semantics.md section 6.4).
         emit: which firings a pane has: `"on_complete"`, at its end and again after late rows; `"on_close"`, one when it
             closes; `"on_update"`, also one after each micro-batch that changed it, so these depend on the batches.
+        early: how often a pane fires for a partition before it is complete, while it has new rows: by the wall clock,
+            `Every("10 seconds")`; exactly at each 100th row, `Every(rows=100)`; or by the watermark,
+            `Every(event_time="1 minute")`.
         partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:

@@ -6,8 +6,9 @@ carried on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 
@@ -19,13 +20,16 @@ class Cell:
     new: list[int] = field(default_factory=list)
     fired: int = 0
     complete: bool = False
+    first_at: int | None = None
+    due_at: int | None = None
 
 
 @dataclass
 class NaivePanes:
     """The log of a window, as (key, start in seconds, count, sum, refinement, final, reason).
 
-    `window` has the options of a time interval by their names, durations in seconds.
+    `window` has the options of a time interval by their names, durations in seconds; an `Every` is a pair such as
+    ("rows", 2), ("clock", 10) or ("event_time", 10).
     """
 
     window: dict[str, Any]
@@ -34,6 +38,7 @@ class NaivePanes:
     complete: set[int] = field(default_factory=set)
     log: list[tuple[Any, ...]] = field(default_factory=list)
     flushed: bool = False
+    clock: int = 0
 
     def play(self, items: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         """Return the log of ("row", key, seconds, value), ("watermark", seconds), ("clock", seconds), ("end",), ...
@@ -41,7 +46,7 @@ class NaivePanes:
         ("end",) is the end of a micro-batch.
         """
         acts: dict[str, Callable[..., None]]
-        acts = {"row": self.row, "watermark": self.advance, "flush": self.flush, "end": self.end}
+        acts = {"row": self.row, "watermark": self.advance, "flush": self.flush, "end": self.end, "clock": self.tick}
         for kind, *values in items:
             acts[kind](*values)
         return self.log
@@ -50,6 +55,7 @@ class NaivePanes:
         """A row joins every open pane that has its time."""
         if self.flushed:
             return
+        self.fire_due([key])
         since = time - self.window["interval_offset"]
         newest = since // self.window["creation_period"]
         oldest = (since - self.window["interval_duration"]) // self.window["creation_period"] + 1
@@ -58,6 +64,32 @@ class NaivePanes:
                 cell = self.cells.setdefault(pane, {}).setdefault(key, Cell())
                 cell.rows.append(value)
                 cell.new.append(value)
+                self.fire_or_wait(pane, key, cell)
+
+    def fire_or_wait(self, pane: int, key: str, cell: Cell) -> None:
+        """A row has joined: its number may be one at which the pane fires, or the clock begins to count."""
+        every = None if pane in self.complete else self.window.get("early")
+        if every is None:
+            return
+        by, size = every
+        if by == "rows" and len(cell.rows) % size == 0:
+            self.fire(pane, key, "EARLY", complete=False)
+        if by == "clock":
+            cell.first_at = self.clock if cell.first_at is None else cell.first_at
+            cell.due_at = cell.due_at or next(at for at in count(cell.first_at + size, size) if at > self.clock)
+
+    def tick(self, seconds: int) -> None:
+        """The wall clock goes on."""
+        self.clock = max(self.clock, seconds)
+        self.fire_due("abc")
+
+    def fire_due(self, keys: Iterable[str]) -> None:
+        """Fire what the clock makes fire of some partitions."""
+        for pane, cells in sorted(self.cells.items()):
+            for key in keys:
+                due = cells[key].due_at if key in cells else None
+                if due is not None and due <= self.clock:
+                    self.fire(pane, key, "EARLY", complete=False)
 
     def advance(self, watermark: int) -> None:
         """The watermark advances: panes complete, fire again and close."""
@@ -70,6 +102,11 @@ class NaivePanes:
             if watermark >= ready:
                 reason = "WATERMARK" if before is None or before < ready else "LATE"
                 self.fire_as_complete(pane, reason, closes=closes)
+            elif pane not in self.complete and self.window.get("early", ("",))[0] == "event_time":
+                period = self.window["early"][1]
+                if before is None or watermark // period > before // period:
+                    for key in sorted(key for key, cell in self.cells[pane].items() if cell.new):
+                        self.fire(pane, key, "EARLY", complete=False)
             if closes:
                 del self.cells[pane]
 
@@ -100,6 +137,7 @@ class NaivePanes:
         start = self.end_of(pane) - self.window["interval_duration"]
         self.log.append((key, start, len(cell.rows), sum(cell.rows), cell.fired, closes, reason))
         cell.fired, cell.new, cell.complete = cell.fired + 1, [], cell.complete or complete
+        cell.due_at = None
 
     def end_of(self, pane: int) -> int:
         """The end of a pane, in seconds."""

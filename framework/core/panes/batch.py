@@ -21,7 +21,7 @@ from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, Tim
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.state_handlers import NoPartitionControl
-from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Watermark
+from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
@@ -39,14 +39,14 @@ class TimeIntervalBatch:
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
         counts = FiringCounts(store, keys)
-        cells = CellFirings(keys, store, self._record) if spec.window.keeps_firings else None
+        cells = CellFirings(spec.window, keys, store, self._record) if spec.window.keeps_firings else None
         self._window = TimeIntervalWindow(
             spec.window, self._record, keys, contents, output, counts, geometry, cells=cells
         )
         self.control = NoPartitionControl(self._results.add_drained)
 
     def process(self, step: PortStep) -> None:
-        """Process one step; the wall clock and marks do not concern a time interval (docs/semantics.md section 6.3)."""
+        """Process one step; marks do not concern a time interval (docs/semantics.md section 6.3)."""
         match step:
             case Rows(table):
                 if table.num_rows:
@@ -55,6 +55,8 @@ class TimeIntervalBatch:
                 self._window.on_partial_rows(table)
             case Watermark(us):
                 self._window.on_watermark(us)
+            case Tick(us):
+                self._window.on_tick(us)
             case Flush():
                 self._window.on_flush()
             case BatchEnd():
@@ -72,6 +74,7 @@ class TimeIntervalBatch:
             errors=self._results.quarantine.errors,
             counts=asdict(window.counts),
             due_watermark_us=window.due(),
+            due_us=window.due_by_clock(),
             open_panes=len(record.panes),
             watermark=None if record.watermark == NO_WATERMARK else record.watermark,
         )

@@ -7,6 +7,8 @@ docs/semantics.md section 6.7. Where panes are plays no part here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
@@ -14,47 +16,143 @@ from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.refinements import COUNT_COLUMN, PANE_COLUMN
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
-from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.core.stable_order import distinct, stable_order
+from panekeeper.framework.declarations.firing import FiringOptions
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
+
+NEVER = 2**63 - 1
+"""An instant that does not come."""
 
 FIRINGS_KIND = "firings"
 NEW_COLUMN = "_new"
 COMPLETE_COLUMN = "_complete"
-NEVER = 2**63 - 1
+FIRST_COLUMN = "_first_at"
+DUE_COLUMN = "_due_at"
 
-CELL_COLUMNS = {COUNT_COLUMN: np.dtype(np.int32), COMPLETE_COLUMN: np.dtype(np.bool_), NEW_COLUMN: np.dtype(np.int64)}
+_OF_ALL: dict[str, np.dtype] = {
+    COUNT_COLUMN: np.dtype(np.int32),
+    COMPLETE_COLUMN: np.dtype(np.bool_),
+    NEW_COLUMN: np.dtype(np.int64),
+}
 """What is kept of a cell: how often it fired; whether it fired as complete; how many rows came since it last fired."""
+_BY_CLOCK: dict[str, np.dtype] = {FIRST_COLUMN: np.dtype(np.int64), DUE_COLUMN: np.dtype(np.int64)}
+"""Where cells fire by the clock, too: when its first row arrived; when it fires next, `NEVER` without new rows."""
+CELL_COLUMNS = (*_OF_ALL, *_BY_CLOCK)
+
+
+def passes_multiple(before: int, watermark: int, period: int) -> bool:
+    """Return whether a watermark (us) that advances reaches or passes a multiple of a period, from the epoch on.
+
+    >>> passes_multiple(59, 60, 60), passes_multiple(60, 119, 60)
+    (True, False)
+    """
+    return watermark // period > before // period
+
+
+def next_instant(first: np.ndarray, period: int, now: int) -> np.ndarray:
+    """Return the next of the instants that lie whole periods after `first`, later than now; all in us.
+
+    >>> next_instant(np.array([3, 3]), 10, 13)
+    array([23, 23])
+    """
+    later: np.ndarray = first + ((now - first) // period + 1) * period
+    return later
+
+
+def at_multiples(cells: np.ndarray, before: np.ndarray, every: np.ndarray) -> np.ndarray:
+    """Return at which rows their cell fires: those that make the number of its rows a multiple.
+
+    Args:
+        cells: the cell of each row, in their order.
+        before: how many rows each cell has already since it last fired.
+        every: how many rows each cell fires at; 0: it does not.
+
+    >>> at_multiples(np.array([0, 1, 0, 0]), np.array([1, 0]), np.array([2, 0]))
+    array([ True, False, False,  True])
+    """
+    fires = np.zeros(len(cells), dtype=np.bool_)
+    some = np.flatnonzero(every[cells] > 0)
+    order = some[stable_order(cells[some])]
+    of_cells = cells[order]
+    starts = np.flatnonzero(np.diff(of_cells, prepend=-1))
+    rank = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(np.append(starts, len(order))))
+    fires[order] = (before[of_cells] + rank) % every[of_cells] == 0
+    return fires
 
 
 class CellFirings:
     """The cells that this batch reads or writes. `record` says what is stored, and which numbers have unfired rows."""
 
-    def __init__(self, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord) -> None:
+    def __init__(
+        self, options: FiringOptions, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord
+    ) -> None:
         """Load nothing yet."""
+        self._early = options.early
         self._keys = keys
         self._record = record
         self._storage = SliceStorage(store, record.firing_runs, FIRINGS_KIND)
         self._codes = np.empty(0, dtype=np.int64)
         self._numbers = np.empty(0, dtype=np.int64)
-        self._of_cells = {name: np.empty(0, dtype=kind) for name, kind in CELL_COLUMNS.items()}
+        columns = _OF_ALL | (_BY_CLOCK if options.fires_by_clock else {})
+        self._of_cells = {name: np.empty(0, dtype=kind) for name, kind in columns.items()}
         self._changed = np.empty(0, dtype=np.int64)
 
-    def add_rows(self, codes: np.ndarray, numbers: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Count rows that join cells, pair by pair; `rows` says how many each pair stands for, one if not given."""
-        touched = distinct(numbers)
-        self._load(touched)
+    def place(self, codes: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+        """Return the cell of each pair, of whose numbers all are open."""
+        self._load(distinct(numbers))
         loaded = len(self._codes)
         both = np.concatenate([self._codes, codes]), np.concatenate([self._numbers, numbers])
         # The loaded cells come first and are distinct, so their places stay the same.
         cells, self._codes, self._numbers = number_cells(*both)
         for name, values in self._of_cells.items():
-            self._of_cells[name] = np.zeros(len(self._codes), dtype=values.dtype)
+            self._of_cells[name] = np.full(len(self._codes), NEVER if name == DUE_COLUMN else 0, dtype=values.dtype)
             self._of_cells[name][:loaded] = values
-        self._of_cells[NEW_COLUMN] += np.bincount(cells[loaded:], rows, len(self._codes)).astype(np.int64)
+        if FIRST_COLUMN in self._of_cells:
+            self._of_cells[FIRST_COLUMN][loaded:] = NEVER
+        return cells[loaded:]
+
+    def fire_at_rows(self, cells: np.ndarray) -> np.ndarray | None:
+        """Return for rows, by their cells, whether the cell fires right after the row; None without such a rule."""
+        early = 0 if self._early is None else self._early.rows or 0
+        if not early:
+            return None
+        every = np.where(self._is_complete(np.arange(len(self._codes))), 0, early)
+        return at_multiples(cells, self._of_cells[NEW_COLUMN], every)
+
+    def add_rows(self, cells: np.ndarray, rows: np.ndarray | None, now: int) -> None:
+        """Count rows of cells that arrive now (us); `rows` says how many each entry stands for, one if None."""
+        added = np.bincount(cells, rows, len(self._codes)).astype(np.int64)
+        new = self._of_cells[NEW_COLUMN]
+        begins = np.flatnonzero((added > 0) & (new == 0))
+        new += added
+        touched = distinct(self._numbers[np.flatnonzero(added)])
         self._changed = distinct(np.concatenate([self._changed, touched]))
         for number in touched.tolist():
-            self._record.unfired[number] = NEVER
+            self._record.unfired.setdefault(number, NEVER)
+        if FIRST_COLUMN in self._of_cells:
+            self._set_clock(begins, now)
+
+    def _set_clock(self, begins: np.ndarray, now: int) -> None:
+        """Set when cells fire by the clock that have their first new rows now."""
+        first, due = self._of_cells[FIRST_COLUMN], self._of_cells[DUE_COLUMN]
+        first[begins] = np.minimum(first[begins], now)
+        begins = begins[~self._is_complete(begins)]
+        if self._early is not None and self._early.period_us is not None:
+            due[begins] = next_instant(first[begins], self._early.period_us, now)
+        self._note_due(distinct(self._numbers[begins]).tolist())
+
+    def due(self, now: int, codes: np.ndarray | None = None) -> list[tuple[int, np.ndarray]]:
+        """Return the cells that are due by the clock, of all partitions or of these, by number: (number, cells)."""
+        found = []
+        for number in sorted(one for one, due in self._record.unfired.items() if due <= now):
+            cells = self.unfired(number)
+            cells = cells[self._of_cells[DUE_COLUMN][cells] <= now]
+            if codes is not None:
+                cells = cells[np.isin(self._codes[cells], codes)]
+            if len(cells):
+                found.append((number, cells))
+        return found
 
     def of(self, number: int) -> np.ndarray:
         """Return all cells of a number, by code."""
@@ -67,6 +165,15 @@ class CellFirings:
         cells = self.of(number)
         unfired: np.ndarray = cells[self._of_cells[NEW_COLUMN][cells] > 0]
         return unfired
+
+    def by_number(self, cells: np.ndarray) -> list[tuple[int, np.ndarray]]:
+        """Return distinct cells by their numbers, both ascending, those of a number by code: (number, cells)."""
+        numbers = self._numbers[cells]
+        return [
+            (number, cells[at[np.argsort(self._codes[cells[at]], kind="stable")]])
+            for number in distinct(numbers).tolist()
+            for at in [np.flatnonzero(numbers == number)]
+        ]
 
     def codes(self, cells: np.ndarray) -> np.ndarray:
         """Return the partition of each cell."""
@@ -88,9 +195,9 @@ class CellFirings:
         self._of_cells[COUNT_COLUMN][cells] += 1
         self._of_cells[NEW_COLUMN][cells] = 0
         self._of_cells[COMPLETE_COLUMN][cells] |= complete
+        if DUE_COLUMN in self._of_cells:
+            self._of_cells[DUE_COLUMN][cells] = NEVER
         self._changed = distinct(np.append(self._changed, number))
-        if not len(self.unfired(number)):
-            self._record.unfired.pop(number, None)
 
     def retain(self, numbers: np.ndarray) -> None:
         """Remove all cells but those of these numbers, which are ascending."""
@@ -103,16 +210,32 @@ class CellFirings:
         self._changed = self._changed[np.isin(self._changed, numbers)]
 
     def save(self) -> None:
-        """Write the cells of the numbers that changed."""
-        if len(self._changed):
-            self._storage.write(self._changed, self._numbers, self._stored_cells)
-            self._changed = self._changed[:0]
+        """Write the cells of the numbers that changed, and note which of these have rows that have not fired."""
+        if not len(self._changed):
+            return
+        for number in self._changed.tolist():
+            self._record.unfired.pop(number, None)
+        self._note_due(distinct(self._numbers[self._of_cells[NEW_COLUMN] > 0]).tolist())
+        self._storage.write(self._changed, self._numbers, self._stored_cells)
+        self._changed = self._changed[:0]
+
+    def _note_due(self, numbers: Iterable[int]) -> None:
+        """Note when the clock next makes one of the cells of each number fire, of those with new rows."""
+        for number in numbers:
+            due = self._of_cells.get(DUE_COLUMN)
+            self._record.unfired[number] = NEVER if due is None else int(due[self._numbers == number].min())
+
+    def _is_complete(self, cells: np.ndarray) -> np.ndarray:
+        """Return whether the number of each cell is complete."""
+        complete = [number for number, state in self._record.panes.items() if state.complete]
+        return np.isin(self._numbers[cells], np.array(complete, dtype=np.int64))
 
     def _stored_cells(self, at: np.ndarray) -> pa.Table:
         own = {PANE_COLUMN: self._numbers[at]} | {name: values[at] for name, values in self._of_cells.items()}
         return with_keys(pa.table(own), self._keys, self._codes[at])
 
     def _load(self, numbers: np.ndarray) -> None:
+        """Load the cells that are stored with these numbers; none that belong to a closed one."""
         for stored in self._storage.read(numbers):
             is_open = np.isin(stored.column(PANE_COLUMN).to_numpy(), np.fromiter(self._record.panes, dtype=np.int64))
             table = stored.filter(pa.array(is_open))

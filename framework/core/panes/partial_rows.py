@@ -80,6 +80,8 @@ class RowFolding:
         """Return the folding of a job's rows; None if something needs the rows themselves, or their order."""
         if spec.aggregates is None or spec.handlers or spec.other_ports or not isinstance(spec.window, TimeInterval):
             return None
+        if spec.window.fires_by_clock or spec.window.fires_at_rows:
+            return None
         accumulators = tuple(bind(aggregate, spec.columns) for aggregate in spec.aggregates.values())
         if not all(one.merges_exactly for one in accumulators) or SLICE_COLUMN in spec.keys.names:
             return None

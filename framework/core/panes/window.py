@@ -10,23 +10,24 @@ which nothing is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from panekeeper.framework.core.job_spec import EVENT_TIME
-from panekeeper.framework.core.panes.firing_rules import CellFirings
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
+from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
 from panekeeper.framework.core.panes.pane_index import CellIndex
-from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN, is_partial
+from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.stable_order import distinct, gather_ranges
+from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord, PaneRecord
@@ -130,17 +131,26 @@ class TimeIntervalWindow:
 
     def on_rows(self, table: pa.Table) -> None:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
-        table = self.keys.with_normal_keys(table)
+        table, arrived = self._without_arrival_time(self.keys.with_normal_keys(table))
         times = table.column(EVENT_TIME).to_numpy()
         assigned = assign(self.window, self.geometry, times, self.record.watermark, flushed=self.record.flushed)
         self._count_rows(np.ones(table.num_rows, dtype=np.int64), assigned)
         codes = self.keys.encode(table)
+        self._fire_due(arrived, distinct(codes))
         changes = np.flatnonzero(np.diff(assigned.late)) + 1 if self.output.has_ordered_drops else ()
         for start, stop in pairwise((0, *changes, table.num_rows)):
             part = slice(start, stop)
-            self._drop_or_insert(table.slice(start, stop - start), codes[part], assigned.only(part))
+            self._drop_or_insert(table.slice(start, stop - start), codes[part], assigned.only(part), arrived)
 
-    def _drop_or_insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment) -> None:
+    def _without_arrival_time(self, table: pa.Table) -> tuple[pa.Table, int]:
+        """Return rows without the time at which they arrived, and that: the one of their batch, or of the last tick."""
+        arrived = self.record.clock or 0
+        if ARRIVAL_TIME in table.column_names:
+            arrived = max(arrived, pc.max(table.column(ARRIVAL_TIME)).as_py())
+            table = table.drop_columns([ARRIVAL_TIME])
+        return table, arrived
+
+    def _drop_or_insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, arrived: int) -> None:
         if (late := assigned.late).any():
             self.output.on_drop(
                 table.filter(pa.array(late)), codes[late], lambda time: lateness_text(time, self.window, self.record)
@@ -148,7 +158,7 @@ class TimeIntervalWindow:
         if not (kept := assigned.kept).all():
             table, codes, assigned = table.filter(pa.array(kept)), codes[kept], assigned.only(kept)
         if table.num_rows:
-            self._insert(table, codes, assigned, table.num_rows)
+            self._insert(table, codes, assigned, np.ones(table.num_rows, dtype=np.int64), arrived)
 
     def on_partial_rows(self, table: pa.Table) -> None:
         """Process partial rows, in arrival order, as the rows they stand for. Raises `ValueError` if one is late."""
@@ -162,7 +172,7 @@ class TimeIntervalWindow:
                 "something else than its job. Restore it from a savepoint"
             )
         self._count_rows(numbers, assigned)
-        self._insert(table, self.keys.encode(table), assigned, int(numbers.sum()))
+        self._insert(table, self.keys.encode(table), assigned, numbers, self.record.clock or 0)
 
     def on_watermark(self, watermark: int) -> None:
         """Complete, fire and close panes. A watermark (us) that is not greater is ignored (section 6.2)."""
@@ -171,6 +181,12 @@ class TimeIntervalWindow:
         previous, self.record.watermark = self.record.watermark, watermark
         transitions = [self._transition(pane, previous) for pane in sorted(self.record.panes)]
         self._apply([transition for transition in transitions if transition is not None])
+
+    def on_tick(self, us: int) -> None:
+        """Fire what is due by the wall clock."""
+        if self.window.fires_by_clock and not self.record.flushed:
+            self.record.clock = us if self.record.clock is None else max(us, self.record.clock)
+            self._fire_due(us)
 
     def on_flush(self) -> None:
         """Fire every pane that has new rows, with reason FLUSH, and close all panes for good."""
@@ -192,13 +208,7 @@ class TimeIntervalWindow:
         """Fire the panes that the batch changed, by `emit="on_update"`."""
         if self.window.emit != "on_update" or self.cells is None:
             return
-        transitions = []
-        for pane in sorted(self.record.unfired):
-            state = self.record.panes[pane]
-            reason, cells = Reason.LATE if state.complete else Reason.EARLY, self.cells.unfired(pane)
-            trigger = self._firing_of(self.cells, pane, cells, reason, complete=state.complete)
-            transitions.append(PaneTransition(pane=pane, trigger=trigger))
-        self._apply(transitions)
+        self._fire(self.cells, [(pane, self.cells.unfired(pane)) for pane in sorted(self.record.unfired)])
 
     def due(self) -> int | None:
         """Return the least watermark (us) at which a pane completes, fires again or closes; None if no pane is open."""
@@ -208,10 +218,17 @@ class TimeIntervalWindow:
             self.geometry.closing_watermark(pane) if state.complete else self._ready(pane)
             for pane, state in self.record.panes.items()
         ]
-        unfired = any(self.record.panes[pane].complete for pane in self.record.unfired)
-        if self.pending or unfired or self._has_late_created_pane():
+        complete = [self.record.panes[pane].complete for pane in self.record.unfired]
+        if self.pending or any(complete) or self._has_late_created_pane():
             deadlines.append(self.record.watermark + 1)
+        if not all(complete) and (period := self._early_period()):
+            deadlines.append((self.record.watermark // period + 1) * period)
         return max(min(deadlines), self.record.watermark + 1)
+
+    def due_by_clock(self) -> int | None:
+        """Return when the wall clock next makes a pane fire, us; None: never."""
+        due = min(self.record.unfired.values(), default=NEVER)
+        return None if due == NEVER else due
 
     def save(self) -> IntervalRecord:
         """Write the contents and return the record to be written as the header."""
@@ -238,7 +255,10 @@ class TimeIntervalWindow:
 
     # -- apply -----------------------------------------------------------------------------------------------
 
-    def _insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
+    def _insert(
+        self, table: pa.Table, codes: np.ndarray, assigned: Assignment, numbers: np.ndarray, arrived: int
+    ) -> None:
+        """Add rows, or partial rows for so many each."""
         slices = assigned.slices
         if self.cells is None:
             overdue = self.geometry.starts(assigned.oldest) + self.geometry.duration <= self.record.watermark
@@ -250,14 +270,44 @@ class TimeIntervalWindow:
         for low, high in zip(lows, self.geometry.newest_pane(in_order).tolist(), strict=True):
             for pane in range(low, high + 1):
                 self.record.panes.setdefault(pane, PaneRecord())
-        if self.cells is not None:
-            panes, offsets = gather_ranges(assigned.oldest, assigned.newest + 1)
-            row_of = np.repeat(np.arange(table.num_rows), np.diff(offsets))
-            numbers = table.column(NUMBER_COLUMN).to_numpy()[row_of] if is_partial(table) else None
-            self.cells.add_rows(codes[row_of], panes, numbers)
+        if self.cells is None:
+            self._join(table, codes, assigned, int(numbers.sum()))
+        else:
+            self._join_in_rounds(self.cells, table, codes, assigned, numbers, arrived)
+
+    def _join_in_rounds(
+        self,
+        cells: CellFirings,
+        table: pa.Table,
+        codes: np.ndarray,
+        assigned: Assignment,
+        numbers: np.ndarray,
+        arrived: int,
+    ) -> None:
+        """Add rows, and fire cells at the rows at which they do: those of a partition until the next such one at once.
+
+        Partitions do not depend on each other, so a round has the rows of each until the next row at which it fires.
+        """
+        panes, offsets = gather_ranges(assigned.oldest, assigned.newest + 1)
+        row_of = np.repeat(np.arange(table.num_rows), np.diff(offsets))
+        joined = cells.place(codes[row_of], panes)
+        fires = cells.fire_at_rows(joined)
+        if fires is None or not fires.any():
+            cells.add_rows(joined, numbers[row_of], arrived)
+            self._join(table, codes, assigned, int(numbers.sum()))
+            return
+        fires_here = np.zeros(table.num_rows, dtype=np.bool_)
+        fires_here[row_of[fires]] = True
+        rounds = _firings_before(codes, fires_here)
+        for rows, pairs in zip(_groups(rounds), _groups(rounds[row_of]), strict=True):
+            cells.add_rows(joined[pairs], None, arrived)
+            self._join(table.take(pa.array(rows)), codes[rows], assigned.only(rows), len(rows))
+            self._fire(cells, cells.by_number(joined[pairs[fires[pairs]]]))
+
+    def _join(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self.record.next_seq += n_rows
-        self.contents.insert(table, codes, slices, seq)
+        self.contents.insert(table, codes, assigned.slices, seq)
         self.output.on_insert(table, codes, assigned.oldest, assigned.newest)
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
@@ -278,6 +328,10 @@ class TimeIntervalWindow:
         if completes or (state.complete and (self.pending.has(pane) or pane in self.record.unfired)):
             reason = Reason.WATERMARK if previous < ready else Reason.LATE
             trigger = self._firing(pane, state, reason)
+        elif self.cells is not None and pane in self.record.unfired:
+            period = self._early_period()
+            if period and passes_multiple(previous, watermark, period):
+                trigger = self._firing_of(self.cells, pane, self.cells.unfired(pane), Reason.EARLY, complete=False)
         close = watermark >= self.geometry.closing_watermark(pane) and (state.complete or completes)
         if not (completes or trigger or close):
             return None
@@ -298,6 +352,25 @@ class TimeIntervalWindow:
         codes, before = self.pending.of(pane)
         refinements = self.firing_counts.read(pane, codes, before, has_counts=state.has_counts)
         return PaneFiring(reason=reason, codes=codes, refinements=refinements)
+
+    def _early_period(self) -> int | None:
+        """Return by how much the watermark advances between early firings, us; None if nothing fires by that."""
+        return None if self.window.early is None else self.window.early.event_time_us
+
+    def _fire_due(self, now: int, codes: np.ndarray | None = None) -> None:
+        """Fire what is due by the wall clock, of all partitions or of these."""
+        if self.cells is not None and self.window.fires_by_clock:
+            self._fire(self.cells, self.cells.due(now, codes))
+
+    def _fire(self, cells: CellFirings, found: Iterable[tuple[int, np.ndarray]]) -> None:
+        """Fire some cells of some panes: early, or late where the pane is complete."""
+        transitions = []
+        for pane, fires in found:
+            complete = self.record.panes[pane].complete
+            reason = Reason.LATE if complete else Reason.EARLY
+            trigger = self._firing_of(cells, pane, fires, reason, complete=complete)
+            transitions.append(PaneTransition(pane=pane, trigger=trigger))
+        self._apply(transitions)
 
     @staticmethod
     def _firing_of(
@@ -347,3 +420,19 @@ class TimeIntervalWindow:
         """Return whether a pane was created after its end: it completes at the next greater watermark."""
         watermark = self.record.watermark
         return any(not s.complete and self._ready(p) <= watermark for p, s in self.record.panes.items())
+
+
+def _firings_before(codes: np.ndarray, fires: np.ndarray) -> np.ndarray:
+    """Return how many of the rows before each one, of the same partition, are rows at which something fires."""
+    order = stable_order(codes)
+    fired = np.cumsum(fires[order]) - fires[order]
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    before = np.empty(len(codes), dtype=np.int64)
+    before[order] = fired - np.repeat(fired[starts], np.diff(np.append(starts, len(codes))))
+    return before
+
+
+def _groups(values: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield the positions of each distinct value, the least value first; positions in their order."""
+    order = stable_order(values)
+    yield from np.split(order, np.flatnonzero(np.diff(values[order])) + 1)

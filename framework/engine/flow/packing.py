@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.job_spec import EVENT_TIME, REJECTED_SCHEMA, REST
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, REST
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.errors import InputError
@@ -125,6 +125,7 @@ class Packer:
         group_ids: representative id of each key group.
         carried_columns: the user's columns that travel, with the types they are cast to.
         time: the column that segments carry beside the user's: `EVENT_TIME`, `AT`, or None.
+        has_arrival_times: whether they carry the arrival time beside the event time.
         marked: whether the input has the mark columns.
         has_batch_time: whether rows arrive at the time of their batch, and window marks with them.
         by_file: whether the input has the lot column, and the end of each file is a mark.
@@ -143,6 +144,7 @@ class Packer:
     group_ids: tuple[int, ...]
     carried_columns: pa.Schema
     time: str | None
+    has_arrival_times: bool = False
     marked: bool = False
     has_batch_time: bool = False
     by_file: bool = False
@@ -314,8 +316,12 @@ class Packer:
         carried = with_columns(table, self.carried_columns)
         if self.time is None:
             return carried
-        when = EVENT_TIME_COLUMN if self.time == EVENT_TIME else ARRIVAL_TIME_COLUMN
-        return carried.append_column(pa.field(self.time, pa.int64()), table.column(when).cast(pa.int64()))
+        times = {self.time: EVENT_TIME_COLUMN if self.time == EVENT_TIME else ARRIVAL_TIME_COLUMN}
+        if self.has_arrival_times:
+            times[ARRIVAL_TIME] = ARRIVAL_TIME_COLUMN
+        for name, when in times.items():
+            carried = carried.append_column(pa.field(name, pa.int64()), table.column(when).cast(pa.int64()))
+        return carried
 
 
 @dataclass

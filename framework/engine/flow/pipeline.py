@@ -69,8 +69,13 @@ class InputPort:
     def uses_wall_clock(self) -> bool:
         """Whether the window waits for instants of the wall clock."""
         if self.spec.has_panes:
-            return self.intake.idle is not None
+            return self.intake.idle is not None or self.has_arrival_times
         return self.intake.arrival_time is None and not self.intake.has_mark_column
+
+    @property
+    def has_arrival_times(self) -> bool:
+        """Whether rows of panes bring the time of their batch, beside their event time."""
+        return self.spec.fires_by_clock and not self.intake.has_mark_column
 
     @property
     def time(self) -> str | None:
@@ -109,7 +114,7 @@ class InputPort:
         rows = intake.rows(
             self.carried_columns,
             rest=rest if packer.rest else None,
-            arrived=self.time == ARRIVAL_TIME or intake.idle is not None,
+            arrived=self.time == ARRIVAL_TIME or intake.idle is not None or self.has_arrival_times,
             watermark=self.has_spark_watermark,
         )
         return rows.mapInArrow(packer, PACKED_SCHEMA)
@@ -127,6 +132,7 @@ class InputPort:
             group_ids=ids,
             carried_columns=intake.arrow_schema(self.carried_columns),
             time=self.time,
+            has_arrival_times=self.has_arrival_times,
             marked=intake.has_marks,
             has_batch_time=self.time == ARRIVAL_TIME and intake.arrival_time is None and not intake.has_mark_column,
             by_file=intake.by_file,
@@ -159,7 +165,11 @@ class InputPort:
     def ordering(self) -> PortOrdering:
         """Return what the workers need to put the port's rows in order."""
         return PortOrdering(
-            columns=(*self.spec.columns.names, *([self.time] if self.time else [])),
+            columns=(
+                *self.spec.columns.names,
+                *([self.time] if self.time else []),
+                *([ARRIVAL_TIME] if self.has_arrival_times else []),
+            ),
             order_by=self.intake.order_by,
             keys=self.spec.keys,
             has_stream_clock=self.intake.has_mark_column

@@ -6,10 +6,20 @@ from typing import Any
 
 import pytest
 
-from panekeeper import DeclarationError, TimeInterval
+from panekeeper import DeclarationError, Every, TimeInterval
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown emit": ({"emit": "always"}, "emit is 'always'; it must be 'on_complete', 'on_close' or 'on_update'"),
+    "an early that is no Every": ({"early": "10 seconds"}, "early is '10 seconds'; write early=Every('10 seconds')"),
+    "an early that is a number": ({"early": 100}, "early is 100; write early=Every('10 seconds') or Every(rows=100)"),
+    "early, but once on close": (
+        {"early": Every(rows=2), "emit": "on_close"},
+        "early is Every(rows=2), but by emit='on_close' a pane fires once, when it closes; leave out one of them",
+    ),
+    "early, but after each batch": (
+        {"early": Every("1 minute"), "emit": "on_update"},
+        "early is Every('1 minute'), but by emit='on_update' a pane fires after each micro-batch anyway; leave out one",
+    ),
     "an emit that is no text": ({"emit": None}, "emit is None; it must be"),
 }
 
@@ -22,8 +32,36 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
     assert str(raised.value).startswith(message)
 
 
+NO_EVERY: dict[str, tuple[dict[str, Any], str]] = {
+    "nothing": ({}, "Every() has none of a duration, rows= and event_time=; give one of them"),
+    "two": ({"rows": 2, "event_time": 3}, "Every() has 2 of a duration, rows= and event_time=; give one of them"),
+    "no time": ({"period": 0}, "the duration of Every() is 0; it must be greater than 0"),
+    "a time ago": ({"period": "-1 second"}, "the duration of Every()"),
+    "no row": ({"rows": 0}, "rows of Every() is 0; it must be a whole number greater than 0"),
+    "half a row": ({"rows": 0.5}, "rows of Every() is 0.5; it must be a whole number greater than 0"),
+    "no event time": ({"event_time": 0}, "event_time of Every() is 0; it must be greater than 0"),
+    "a negative event time": ({"event_time": -1}, "event_time of Every() is -1; it must be greater than 0"),
+    "what is no duration": ({"period": "often"}, "the duration of Every()"),
+}
+
+
+@pytest.mark.parametrize(("given", "message"), NO_EVERY.values(), ids=NO_EVERY)
+def test_every_is_one_thing_greater_than_nothing(given: dict[str, Any], message: str) -> None:
+    """The error says which of them it was."""
+    with pytest.raises(DeclarationError) as raised:
+        Every(**given)
+    assert str(raised.value).startswith(message)
+
+
+def test_every_is_the_same_from_text_as_from_numbers() -> None:
+    """A duration and its text are one declaration."""
+    assert Every("1 minute").declaration() == Every(60).declaration() == {"period_us": 60_000_000}
+    assert repr(Every(event_time="1 minute")) == "Every(event_time='1 minute')"
+
+
 def test_a_declaration_names_only_what_is_not_the_default() -> None:
     """A checkpoint of a window without rules is the same as ever."""
     plain = TimeInterval("1 hour").declaration()
     assert TimeInterval("1 hour", emit="on_complete").declaration() == plain
+    assert TimeInterval("1 hour", early=Every(rows=3)).declaration() == plain | {"early": {"rows": 3}}
     assert TimeInterval("1 hour", emit="on_close").declaration() == plain | {"emit": "on_close"}

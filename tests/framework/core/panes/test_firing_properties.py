@@ -8,15 +8,21 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panekeeper import TimeInterval
+from panekeeper import Every, TimeInterval
 from panekeeper.framework.core.steps import Step
 from panekeeper.state.store import MemoryStore
-from tests.framework.core.panes.firings import FLUSH, rows, run, shown, spec_of, watermark
+from tests.framework.core.panes.firings import FLUSH, clock, rows, run, shown, spec_of, watermark
 from tests.model.firing_panes import NaivePanes
 
+EVERY = st.one_of(
+    st.tuples(st.just("rows"), st.integers(1, 4)),
+    st.tuples(st.just("clock"), st.integers(1, 12)),
+    st.tuples(st.just("event_time"), st.integers(1, 12)),
+)
 KEY, SECONDS = st.sampled_from("abc"), st.integers(-6, 40)
 ROW = st.tuples(st.just("row"), KEY, SECONDS, st.integers(-9, 9))
-ITEM = st.one_of(ROW, ROW, ROW, st.tuples(st.just("watermark"), SECONDS), st.just(("end",)))
+MOVED = st.one_of(st.tuples(st.just("watermark"), SECONDS), st.tuples(st.just("clock"), st.integers(0, 60)))
+ITEM = st.one_of(ROW, ROW, ROW, MOVED, st.just(("end",)))
 
 
 @st.composite
@@ -52,7 +58,7 @@ def batches_of(script: list[tuple[Any, ...]]) -> list[list[Step]]:
         if kind == "end":
             batches.append([])
         else:
-            batches[-1].append(FLUSH if kind == "flush" else watermark(values[0]))
+            batches[-1].append(FLUSH if kind == "flush" else (clock if kind == "clock" else watermark)(values[0]))
     return batches
 
 
@@ -64,10 +70,20 @@ def by_pane(log: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
     return dict(found)
 
 
+def every(by: str, size: int) -> Any:
+    """What a pair of the model means."""
+    return Every(size) if by == "clock" else Every(rows=size) if by == "rows" else Every(event_time=size)
+
+
+def declared(window: dict[str, Any]) -> TimeInterval:
+    """The window of these options, with those of `Every` for pairs."""
+    return TimeInterval(**{name: every(*one) if isinstance(one, tuple) else one for name, one in window.items()})
+
+
 def require_the_same(window: dict[str, Any], script: list[tuple[Any, ...]]) -> MemoryStore:
     """Compare the core with the model, and return what the core has stored."""
     expected, store = NaivePanes(window).play(script), MemoryStore()
-    log = run(spec_of(TimeInterval(**window)), batches_of(script), store)
+    log = run(spec_of(declared(window)), batches_of(script), store)
     assert by_pane(shown(log, "n", "sum", "refinement", "is_final", "reason")) == by_pane(expected)
     return store
 
@@ -80,9 +96,23 @@ def test_panes_emit_as_the_model_does(window: dict[str, Any], emit: Any, script:
         assert store.entries == {}
 
 
-@given(window=panes(), emit=st.sampled_from(("on_complete", "on_close")), script=scripts(), data=st.data())
+@given(window=panes(), early=EVERY, script=scripts())
+def test_panes_fire_early_as_in_the_model(window: dict[str, Any], early: Any, script: list[tuple[Any, ...]]) -> None:
+    """At the rows, by the clock or by the watermark, wherever batches end."""
+    store = require_the_same(window | {"emit": "on_complete", "early": early}, script)
+    if script[-2:-1] in ([("flush",)], [("watermark", 100)]):
+        assert store.entries == {}
+
+
+RULES = st.one_of(
+    st.fixed_dictionaries({"emit": st.sampled_from(("on_complete", "on_close"))}),
+    st.fixed_dictionaries({"early": EVERY}),
+)
+
+
+@given(window=panes(), rules=RULES, script=scripts(), data=st.data())
 def test_where_batches_end_changes_nothing(
-    window: dict[str, Any], emit: Any, script: list[tuple[Any, ...]], data: st.DataObject
+    window: dict[str, Any], rules: Any, script: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
     """All rules but that of updates give the same firings for other micro-batches."""
     uncut = [item for item in script if item != ("end",)]
@@ -90,7 +120,7 @@ def test_where_batches_end_changes_nothing(
     cut = [
         one for item, ends_here in zip(uncut, ends, strict=True) for one in ([item, ("end",)] if ends_here else [item])
     ]
-    declared = spec_of(TimeInterval(**window, emit=emit))
-    logs = [run(declared, batches_of([*one, ("end",)])) for one in (script, cut)]
+    spec = spec_of(declared(window | rules))
+    logs = [run(spec, batches_of([*one, ("end",)])) for one in (script, cut)]
     first, second = (by_pane(shown(log, "n", "sum", "refinement", "is_final", "reason")) for log in logs)
     assert first == second

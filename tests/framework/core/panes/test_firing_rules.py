@@ -6,11 +6,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from panekeeper import EventType, TimeInterval
+from panekeeper import EventType, Every, TimeInterval
+from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Emit, Operator
 from panekeeper.state.store import MemoryStore
-from tests.framework.core.panes.firings import FLUSH, rows, run, shown, spec_of, watermark
+from tests.framework.core.panes.firings import FLUSH, clock, rows, run, shown, spec_of, watermark
 
 
 class Firings(Operator):
@@ -113,3 +114,75 @@ def test_nothing_is_left_of_what_panes_have_fired() -> None:
         spec_of(window), [[rows(("a", 1, 1), ("a", 22, 1))], [watermark(10), rows(("a", 2, 1))], [watermark(50)]], store
     )
     assert store.entries == {}
+
+
+def test_a_pane_fires_early_exactly_at_each_nth_row_of_a_partition() -> None:
+    """Wherever the batches end, with the value of the rows so far; late rows do not count."""
+    values = rows(*(("a", 1, 1) for _ in range(5)), ("b", 1, 10), *(("a", 2, 100) for _ in range(2)), ("b", 2, 20))
+    window = TimeInterval(10, discard_age=5, early=Every(rows=3))
+    log = run(spec_of(window), [[values], [watermark(10), rows(("a", 3, 7))], [watermark(11)]])
+    #   a: 1 1 1 | 1 1 100 | 100    b: 10 20
+    assert shown(log, "n", "sum", "refinement", "reason") == [
+        ("a", 0, 3, 3, 0, "EARLY"),
+        ("a", 0, 6, 105, 1, "EARLY"),
+        ("a", 0, 7, 205, 2, "WATERMARK"),
+        ("b", 0, 2, 30, 0, "WATERMARK"),
+        ("a", 0, 8, 212, 3, "LATE"),
+    ]
+
+
+def test_a_row_counts_in_each_of_the_panes_that_overlap() -> None:
+    """Each pane fires at its own second row."""
+    window = TimeInterval(10, creation_period=5, early=Every(rows=2))
+    log = run(spec_of(window), [[rows(("a", 7, 1), ("a", 8, 2), ("a", 12, 4), ("a", 13, 8))]])
+    #   [0, 10): 1 2    [5, 15): 1 2 4 8    [10, 20): 4 8
+    assert shown(log, "sum") == [("a", 0, 3), ("a", 5, 3), ("a", 5, 15), ("a", 10, 12)]
+
+
+def test_a_pane_fires_early_by_the_wall_clock() -> None:
+    """First one period after the partition's first row, then each period while it has new rows; nothing else is due."""
+    window, store = TimeInterval(100, early=Every("10 seconds")), MemoryStore()
+    spec = spec_of(window)
+    due = [
+        KeyGroupRunner(spec, store).run(steps).due_us
+        for steps in (
+            [clock(1003), rows(("a", 1, 1))],
+            [clock(1005), rows(("b", 1, 1))],
+            [clock(1013)],  # a fires
+            [clock(1020), rows(("a", 2, 2))],  # b fires; a again at 1023, as it would with a row every second
+            [clock(1041)],  # a fires once, for two instants
+            [watermark(100)],
+        )
+    ]
+    assert [None if at is None else at / 1e6 for at in due] == [1013, 1013, 1015, 1023, None, None]
+
+
+def test_what_is_due_by_the_clock_fires_before_a_row_that_comes_then() -> None:
+    """A tick that comes late changes nothing: the row is not in the firing that was due before it."""
+    spec = spec_of(TimeInterval(100, early=Every("10 seconds")))
+    ticks = [[clock(0), rows(("a", 1, 1))], [clock(10)], [clock(12), rows(("a", 2, 2))], [clock(20)]]
+    late = [[clock(0), rows(("a", 1, 1))], [clock(12), rows(("a", 2, 2))], [clock(35)]]
+    expected = [("a", 0, 1, "EARLY"), ("a", 0, 3, "EARLY")]
+    assert shown(run(spec, ticks), "sum", "reason") == expected == shown(run(spec, late), "sum", "reason")
+
+
+def test_a_pane_fires_early_when_the_watermark_passes_a_multiple() -> None:
+    """Where it has new rows, once however many multiples were passed, until it completes."""
+    window = TimeInterval(100, early=Every(event_time="10 seconds"))
+    steps = [rows(("a", 1, 1))], [watermark(9)], [watermark(11)], [watermark(19), rows(("a", 50, 2))], [watermark(55)]
+    log = run(spec_of(window), [*steps, [watermark(99)], [rows(("a", 60, 4)), watermark(100)]])
+    assert shown(log, "sum", "refinement", "reason") == [
+        ("a", 0, 1, 0, "EARLY"),
+        ("a", 0, 3, 1, "EARLY"),
+        ("a", 0, 7, 2, "WATERMARK"),
+    ]
+
+
+def test_a_pane_that_fired_early_asks_for_the_next_watermark_only_with_new_rows() -> None:
+    """So an idle job is not woken up."""
+    spec, store = spec_of(TimeInterval(100, early=Every(event_time="10 seconds"))), MemoryStore()
+    due = [
+        KeyGroupRunner(spec, store).run(steps).due_watermark_us
+        for steps in ([watermark(3), rows(("a", 1, 1))], [watermark(10)], [rows(("a", 2, 1))])
+    ]
+    assert due == [10_000_000, 100_000_000, 20_000_000]
