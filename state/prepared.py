@@ -74,7 +74,6 @@ class PreparedBatch:
         writes: the commits to tables.
         rows: name -> rows, or only their columns if they are among the large ones.
         large: name -> folder in the checkpoint with rows that are too many for the driver, packed.
-        large_files: the files in these folders; without one of them rows would be missing.
         large_counts: name -> how many rows there are in them.
         large_hashes: name -> hash of these rows, packed.
         job: id of the checkpoint; another one has other state.
@@ -93,7 +92,6 @@ class PreparedBatch:
     writes: Sequence[TableWrite] = ()
     rows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     large: Mapping[str, str] = field(default_factory=dict)
-    large_files: Sequence[str] = ()
     large_counts: Mapping[str, int] = field(default_factory=dict)
     large_hashes: Mapping[str, int] = field(default_factory=dict)
     job: str = ""
@@ -104,10 +102,6 @@ class PreparedBatch:
     resumed_us: int | None = None
     tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
-    def lost_files(self, folder: CheckpointFolder) -> list[str]:
-        """Return its files of large rows that are not in the checkpoint any more."""
-        return [name for name in self.large_files if not folder.exists(name)]
-
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
         stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("writes", "rows")}
@@ -117,8 +111,7 @@ class PreparedBatch:
 def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
     """Record a batch, which decides what it is. Its state is stored, and nothing has its rows yet.
 
-    Raises:
-        FileExistsError: another process has prepared this batch, or completed it.
+    Raises `FileExistsError` if another process has prepared this batch, or completed it.
     """
     name, content = prepared_file(batch.epoch, batch.number), batch.to_bytes()
     try:
@@ -132,12 +125,7 @@ def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
 
 
 def read_prepared(folder: CheckpointFolder, epoch: int, number: int) -> PreparedBatch | None:
-    """Return a batch as it was prepared; None if it was not, or not kept.
-
-    Raises:
-        CorruptState: its file is damaged.
-        StateVersionError: a later version wrote it.
-    """
+    """Return a batch as it was prepared; None if it was not, or not kept. Raises `StateError`."""
     name = prepared_file(epoch, number)
     try:
         stored, rows = decode_header(folder.read(name))

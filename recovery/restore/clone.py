@@ -20,7 +20,7 @@ from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
-from panekeeper.recovery.storage.files import folders_to_make, removed_on_error
+from panekeeper.recovery.storage.files import removed_on_error
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import (
@@ -106,9 +106,8 @@ def clone(
         made_at=manifest.made_at.isoformat(),
         tables=tables,
     )
-    made = folders_to_make(top)
     folder = make_epoch(root, epoch, begin)  # from here on no other clone is made there
-    with removed_on_error(top, made):
+    with removed_on_error(top):
         for role, table in manifest.tables.items():
             copy_table(session(), table, to=tables[role], deep=deep)
         write_checkpoint(archive, manifest, into=folder, progress=progress)

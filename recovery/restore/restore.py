@@ -46,11 +46,11 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import session_for
-from panekeeper.recovery.storage.files import Files, folders_to_make, removed_on_error
+from panekeeper.recovery.storage.files import Files, removed_on_error
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, place_of
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
-from panekeeper.state.checkpoint.epochs import Begin, Pointer, epoch_folder, make_epoch, switch, write_begin
+from panekeeper.state.checkpoint.epochs import Begin, Pointer, make_epoch, switch, write_begin
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, TABLES_FILE, batch_numbers
 from panekeeper.state.checkpoint.job_record import (
     JobRecord,
@@ -208,12 +208,7 @@ def _write_epoch(
     progress: ProgressCallback | None,
     transform: Transform | None,
 ) -> tuple[Files, JobRecord]:
-    """Do step 3: write the copy into the folder of a new epoch; return the folder, and the record of its job.
-
-    Raises:
-        DamagedSavepoint: a file is missing or altered, or does not fit the manifest.
-        CheckpointError: another process makes the same epoch.
-    """
+    """Do step 3: write the copy into the folder of a new epoch; return the folder, and the record of its job."""
     manifest, target = shared.manifest, shared.target
     stays = shared.not_of_this_job()  # what other jobs write there while the restore is interrupted stays
     begin = Begin(
@@ -224,9 +219,8 @@ def _write_epoch(
         tables={role: table.path for role, table in manifest.tables.items()},
         versions={role: table.version for role, table in manifest.tables.items() if table.path not in stays},
     )
-    made = folders_to_make(epoch_folder(target.root, epoch))
     copy = make_epoch(target.root, epoch, begin)
-    with removed_on_error(copy, made):  # it never becomes current
+    with removed_on_error(copy):  # it never becomes current
         write_checkpoint(archive, manifest, into=copy, progress=progress)
         record = _fitting_record(copy, manifest, begin.tables)
         if transform is not None:

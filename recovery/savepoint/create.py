@@ -19,8 +19,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
@@ -35,7 +34,7 @@ from panekeeper.recovery.jobs.checkpoint import (
     running_on,
 )
 from panekeeper.recovery.jobs.tables import require_fitting_tables, versions_after_batch
-from panekeeper.recovery.savepoint.catalog import MARKERS, active_markers, activity_marker, require_no_overlap
+from panekeeper.recovery.savepoint.catalog import active_markers, activity_marker, require_no_overlap
 from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, batch_with_control_file, read_checkpoint
 from panekeeper.recovery.savepoint.manifest import (
     MAX_MANIFEST_BYTES,
@@ -64,7 +63,7 @@ from panekeeper.recovery.storage.delta_tables import (
     table_properties,
     version_of,
 )
-from panekeeper.recovery.storage.files import Files, LocalFiles, folders_to_make, map_parallel, remove_empty
+from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
@@ -151,7 +150,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     if archive.exists(manifest_file(name)):
         raise _name_taken(archive, name)
     now = made_at or now_utc()
-    with _no_empty_location(archive), activity_marker(archive, "savepoint", now):
+    with activity_marker(archive, "savepoint", now):
         for file, since in active_markers(archive, "prune", now).items():
             raise SavepointRefused(
                 f"a prune of {archive.location} runs since {since:%Y-%m-%dT%H:%M:%SZ}, and might remove files that "
@@ -202,17 +201,6 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
     )
 
 
-@contextmanager
-def _no_empty_location(archive: Archive) -> Iterator[None]:
-    """Leave no empty folders in a new location if the block fails; blobs that it has stored stay, for the next try."""
-    made = folders_to_make(archive.child(MARKERS)) if isinstance(archive, LocalFiles) else []
-    try:
-        yield
-    except Exception:
-        remove_empty(made)
-        raise
-
-
 def _publish(archive: Archive, manifest: Manifest, key: bytes | None) -> None:
     file, data = manifest_file(manifest.name), manifest.encode(key)
     Manifest.decode(data, manifest.name, key)  # what could not be read, as for a folder's name, is no savepoint
@@ -258,8 +246,7 @@ def _copy_with_retry(
 def table_versions(found: CheckpointSnapshot, spark: SparkSession | None) -> dict[str, SavedTable]:
     """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
 
-    Raises:
-        PanekeeperError: a table is gone, does not fit, or only Spark reaches it and it may hold rows of a later batch.
+    Refused are tables that do not fit, or that only Spark reaches and that may hold rows of a later batch.
     """
     require_fitting_tables(found.folder, found.record, found.tables)
     opened = {role: files_at(path, found.folder.s3) for role, path in found.tables.items()}
@@ -304,19 +291,9 @@ def request_savepoint_batch(
     now: Callable[[], int] = now_us,
     sleep: Callable[[float], None] = time.sleep,
 ) -> int | None:
-    """Have the job that runs on a checkpoint commit a batch for a savepoint.
+    """Have the job that runs on a checkpoint commit a batch for a savepoint, and return it; None if no job runs.
 
-    Args:
-        folder: the checkpoint.
-        timeout: how long to wait for that batch, in seconds.
-        now: returns the time, us since the epoch.
-        sleep: called with a number of seconds to wait.
-
-    Returns:
-        The batch, once it is committed; None if no job runs, or it ended meanwhile.
-
-    Raises:
-        SavepointRefused: the batch was not committed in time; the job continues.
+    Raises `SavepointRefused` if it was not committed in time (seconds); the job continues.
     """
     if running_on(folder, now=now) is None:
         return None

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -30,7 +30,6 @@ from panekeeper.framework.engine.sink.delta_log import (
     LOG,
     actions_of,
     commit_file,
-    commit_time,
     newest_first,
     versions_in,
 )
@@ -142,17 +141,6 @@ def parse_interval(text: str) -> timedelta | None:
         return None
 
 
-def committed_at(table: Files, version: int) -> datetime | None:
-    """Return when a version was committed; None if its commit was cleaned up, or does not say."""
-    time = time_of(table, version) if has_version(table, version) else 0
-    return datetime.fromtimestamp(time / 1000, tz=UTC) if time else None
-
-
-def time_of(table: Files, version: int) -> int:
-    """Return when a version was committed, in ms since the epoch; 0 if its commit was cleaned up."""
-    return next((commit_time(commit) for number, commit in newest_first(table) if number <= version), 0)
-
-
 def _checkpointed(table: Files, kind: str) -> tuple[int, list[dict[str, Any]]]:
     """Return the version of the newest checkpoint of the log, -1 for none, and the actions of a kind in it.
 
@@ -180,12 +168,7 @@ def _checkpointed(table: Files, kind: str) -> tuple[int, list[dict[str, Any]]]:
 def delta_options(folder: Files, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
     """Return the library's options for a table: the store and the credentials that savepoints use.
 
-    Args:
-        folder: the table's.
-        environment: the variables in which boto3 and Spark find the store.
-
-    Raises:
-        UnsupportedTable: new objects are encrypted in a way that the library is not known to follow.
+    Raises `UnsupportedTable` if new objects are encrypted in a way that the library is not known to follow.
     """
     if "://" not in folder.place:
         return {}
@@ -207,13 +190,7 @@ def delta_options(folder: Files, environment: Mapping[str, str] = os.environ) ->
 def require_version(session: Callable[[], SparkSession], table: SavedTable, folder: Files | None) -> None:
     """Check that a table can still be read at its version: its log, and that each of its files is there.
 
-    Args:
-        session: returns the session that reaches the table, if Spark is needed.
-        table: the table and its version.
-        folder: its folder; None: only Spark reaches it.
-
-    Raises:
-        TableVersionLost: it cannot.
+    `session` is called if Spark is needed; only Spark reaches a table without a folder. Raises `TableVersionLost`.
     """
     if folder is not None:
         if not has_version(folder, table.version):
@@ -248,11 +225,7 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, fold
 def missing_files(folder: Files, table: SavedTable) -> tuple[int, int]:
     """Return how many files a table has at its version, and how many of them are gone, or cut short.
 
-    The log must still have the version.
-
-    Raises:
-        UnsupportedTable: Spark must look.
-        TableVersionLost: a deletion vector is gone or cut short.
+    The log must still have the version. Raises `UnsupportedTable` if Spark must look.
     """
     delta = open_to_read(folder.root, delta_options(folder), table.version)
     files = files_of(delta)
@@ -297,16 +270,9 @@ def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
 
 
 def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
-    """Create a table with the rows of another one at its version.
+    """Create a table with the rows of another one at its version. Raises `SavepointError`.
 
-    Args:
-        spark: the session that copies.
-        table: the original.
-        to: path or URL of the new table.
-        deep: copy the rows. A shallow copy refers to the files of the original, so a VACUUM of that may break it.
-
-    Raises:
-        SavepointError: it could not be copied.
+    A shallow copy refers to the files of the original, so a VACUUM of that may break it.
     """
     from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 

@@ -202,31 +202,15 @@ class LocalFiles(LocalFolder):
         return ArchiveError(f"the folder {self.path} cannot be used: {error}; remove the cause or name another")
 
 
-def folders_to_make(folder: Archive) -> list[Path]:
-    """Return the folders that a first file in this one would make on a disk, from the inside."""
-    above = (folder.path, *folder.path.parents) if isinstance(folder, LocalFiles) else ()
-    return [one for one in above if not one.exists()]
-
-
 @contextmanager
-def removed_on_error(folder: Files, made: Sequence[Path]) -> Iterator[None]:
-    """Remove a folder of one's own if the block fails: all in it, and of those above it what `folders_to_make` said."""
+def removed_on_error(folder: Files) -> Iterator[None]:
+    """Remove a folder of one's own, with all in it, if the block fails."""
     try:
         yield
     except Exception:
-        with suppress(OSError, ArchiveError):  # one that holds something else by now stays; the error says what to do
+        with suppress(OSError, ArchiveError):  # the error itself says what to do
             folder.clear()
-            if isinstance(folder, LocalFiles) and folder.path not in made:
-                folder.path.mkdir()  # it was there before, and empty
-            remove_empty(made[1:])
         raise
-
-
-def remove_empty(folders: Sequence[Path]) -> None:
-    """Remove folders, from the inside; from the first one on that holds something by now they stay."""
-    with suppress(OSError):
-        for one in folders:
-            one.rmdir()
 
 
 _THREADS = 8

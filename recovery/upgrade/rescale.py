@@ -6,29 +6,28 @@
     3  Read every stored value of the copy before and after. If one differs, stop.
     4  Let that epoch be current, as in a restore (steps 4 and 5 in `recovery/restore/restore.py`).
 
-A kill before step 4 has changed nothing, and the same call begins again. After it, the next start completes the change.
+A kill before step 4 has changed nothing, and the same call begins again, with another savepoint. After it, the next
+start completes the change.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import chain, count
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, require_stopped
 from panekeeper.recovery.restore.restore import restore
-from panekeeper.recovery.savepoint.catalog import require_no_overlap, show
+from panekeeper.recovery.savepoint.catalog import require_no_overlap
 from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, read_checkpoint
-from panekeeper.recovery.savepoint.create import savepoint, table_versions
-from panekeeper.recovery.savepoint.manifest import manifest_file
+from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.savepoint.state_reader import digests
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
-from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
@@ -106,7 +105,9 @@ def rescale(
     folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
     found = _check_can_rescale(folder, partitions, archive)
     running = session_for((found.folder.root, *found.tables.values()), spark, found.folder.s3)
-    name = _savepoint_before(found, archive, running, progress)
+    of_job = found.record.name[:60].lstrip(".")
+    name = f"{of_job}-before-rescale-{found.record.epoch}-{found.batch}-{uuid.uuid4().hex[:6]}"
+    savepoint(found.folder.root, name, to=archive, s3=found.folder.s3, progress=progress, spark=running)
     repartitioner = _Repartitioner(spark=running, partitions=partitions)
     how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "on_step": on_step}
     restore(archive, name, checkpoint=folder.root, transform=repartitioner, if_unchanged=True, **how)
@@ -181,34 +182,3 @@ def keep_in_force(copy: Files, batch: int | None) -> None:
     if record is not None and before is not None and before["batch"] == batch:
         declaration = {**record.declaration, BEFORE: {**before, "batch": last_batches(copy)[1]}}
         write_record(copy, replace(record, declaration=declaration))
-
-
-def _savepoint_before(
-    found: CheckpointSnapshot,
-    archive: Archive,
-    spark: SparkSession,
-    progress: ProgressCallback | None,
-) -> str:
-    """Do step 1; a savepoint that a call before, which was killed, has made of this state is used again."""
-    tables = table_versions(found, spark)
-    record = found.record
-    first = f"{record.name[:60]}-before-rescale-{record.epoch}-{found.batch}"
-    other = f"{first[-80:].lstrip('.')}-{record.id}"
-    # The first may be that of a clone, damaged, or of before somebody has changed rows of the tables.
-    for name in chain((first, other), (f"{other}-{number}" for number in count(2))):
-        if not archive.exists(manifest_file(name)):
-            break
-        if _is_of(archive, name, found, tables):
-            return name
-    savepoint(found.folder.root, name, to=archive, s3=found.folder.s3, progress=progress, spark=spark)
-    return name
-
-
-def _is_of(archive: Archive, name: str, found: CheckpointSnapshot, tables: Mapping[str, SavedTable]) -> bool:
-    """Return whether a savepoint is of a checkpoint and its tables as they are now."""
-    try:
-        earlier = show(archive, name)
-    except SavepointError:
-        return False
-    is_same = (earlier.job_id, earlier.epoch, earlier.batch) == (found.record.id, found.record.epoch, found.batch)
-    return is_same and earlier.tables == tables

@@ -7,8 +7,8 @@
        read ends it here, with nothing changed.
     3  OPTIMIZE, of a table with small files: one commit, repeated if the job came first. No row changes. On S3 two
        commits of Spark and of the job might both win, so no job may run there.
-    4  VACUUM: files are removed that no version within the retention has, nor any of step 2. For a table that only
-       Spark can read, the statement is reported.
+    4  VACUUM: files are removed that no version within the retention has, nor any of step 2; of a table that only
+       Spark can read, none.
 
 Files of a version that a job may be reading or writing are safe for as long as the retention is longer than a batch
 takes: it is at least seven days. How the files of one table are found, compacted and removed: `table_files.py`.
@@ -39,7 +39,7 @@ from panekeeper.recovery.storage.delta_tables import WEEK, delta_options, parse_
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.recovery.upkeep.table_files import RETENTION, DeltaFiles, compact, vacuum_statement
+from panekeeper.recovery.upkeep.table_files import RETENTION, DeltaFiles, compact
 from panekeeper.state.checkpoint.clock import now_utc
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers, place_of
 from panekeeper.state.checkpoint.job_record import JobRecord, read_last_savepoint, read_tables
@@ -191,12 +191,7 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
 
 
 def _wanted_tables(checkpoint: Files, wanted: Collection[str]) -> dict[str, str]:
-    """Return role -> path of the tables with these roles or paths; of all tables of the checkpoint, if none is given.
-
-    Raises:
-        SavepointRefused: the checkpoint names no tables, or not this one.
-        StateError: the file that names them is damaged.
-    """
+    """Return role -> path of the tables with these roles or paths; of all of the checkpoint, if none is given."""
     own = read_tables(checkpoint)
     if not own:
         raise SavepointRefused(f"the checkpoint {checkpoint.root} names no Delta tables; start the job once")
@@ -218,10 +213,7 @@ def _needed_versions(
 ) -> tuple[dict[str, _Needed], int]:
     """Return place of a table -> its needed versions, and how many savepoints need one of them.
 
-    Raises:
-        NoSuchSavepoint: a location holds no savepoints; it may be misspelled.
-        SavepointRefused: the recorded location holds no savepoints, a savepoint cannot be read, or one is being made.
-        SavepointError: a table is gone.
+    A location that holds no savepoints may be misspelled, and is refused, as is a savepoint that cannot be read.
     """
     checkpoint, places = wanted.checkpoint, {place_of(path) for path in tables.values()}
     found: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
@@ -281,8 +273,8 @@ def _maintain_table(role: str, path: str, needed: _Needed, wanted: _Wanted) -> T
     if not wanted.vacuum:
         return report
     if table is None:
-        return _leave_vacuum_to_spark(files, report, reason, needed, wanted)
-    return _vacuum(table, files, report, needed, wanted)
+        return _not_vacuumed(report, reason)
+    return _vacuum(table, report, needed, wanted)
 
 
 def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep, wanted: _Wanted) -> TableUpkeep:
@@ -306,15 +298,12 @@ def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep
     return replace(report, compacted=compacted, added=added)
 
 
-def _vacuum(
-    table: DeltaFiles, files: Files | None, report: TableUpkeep, needed: _Needed, wanted: _Wanted
-) -> TableUpkeep:
+def _vacuum(table: DeltaFiles, report: TableUpkeep, needed: _Needed, wanted: _Wanted) -> TableUpkeep:
     """Step 4. The property of a table is its owner's word: it is never undercut."""
     property_ = table.properties.get(RETENTION)
     own = timedelta() if property_ is None else parse_interval(property_)
     if own is None:
-        reason = f"its property {RETENTION} is {property_!r}"
-        return _leave_vacuum_to_spark(files, report, reason, needed, wanted)
+        return _not_vacuumed(report, f"its property {RETENTION} is {property_!r}")
     notes = []
     if own > wanted.retain:
         notes.append(f"files of earlier versions are kept for {property_} ({RETENTION}), not {wanted.retain}")
@@ -333,11 +322,7 @@ def _vacuum(
     )
 
 
-def _leave_vacuum_to_spark(
-    files: Files | None, report: TableUpkeep, reason: str, needed: _Needed, wanted: _Wanted
-) -> TableUpkeep:
-    statement = vacuum_statement(report.path, files, needed, retain=wanted.retain, now=wanted.now)
-    who = ", ".join(sorted({name for names in needed.values() for name in names}))
-    how = f"In Spark: {statement}" if statement else f"Spark's VACUUM would remove files that {who} may need"
-    problem = "; ".join(filter(None, (report.problem, f"nothing removed, as only Spark can: {reason}")))
-    return replace(report, problem=problem, notes=(*report.notes, how))
+def _not_vacuumed(report: TableUpkeep, reason: str) -> TableUpkeep:
+    """Spark's VACUUM knows no savepoints, so whether it may run is for the user to say."""
+    problem = f"nothing removed, as only Spark can: {reason}"
+    return replace(report, problem="; ".join(filter(None, (report.problem, problem))))

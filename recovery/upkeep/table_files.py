@@ -9,20 +9,13 @@ but for the files that are needed.
 
 A retention alone does not protect the files of a savepoint: Delta drops the record of a removed file from its log
 after a while, and from then on the age of the file counts, however long ago it was written.
-
-A table whose files the library cannot read is left to Spark's VACUUM, which knows no savepoints: the statement is
-printed, not run. Files of a needed version are safe from it only while Delta still has the record that each of them was
-removed: for `delta.deletedFileRetentionDuration` after that, so at least until so long after the commit of the needed
-version. Where that has passed, no VACUUM is suggested.
 """
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -30,17 +23,9 @@ from deltalake import DeltaTable
 
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
-from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.framework.engine.sink.library_rules import files_of, open_table
 from panekeeper.framework.engine.sink.spark_table import LARGE_OUTPUT, repeat_while_others_commit
-from panekeeper.recovery.storage.delta_tables import (
-    WEEK,
-    committed_at,
-    has_version,
-    owner_of,
-    parse_interval,
-    table_properties,
-)
+from panekeeper.recovery.storage.delta_tables import has_version, owner_of
 from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.state.checkpoint.job_record import OWNER
 
@@ -52,18 +37,12 @@ RETENTION = "delta.deletedFileRetentionDuration"
 _TARGET_BYTES = 100 * 1024 * 1024
 _OF_TABLE = re.compile(rf"({LARGE_OUTPUT}/)?[^/]+\.parquet")
 """A file of the table: it is not partitioned, so what is in other folders is somebody else's."""
-_MARGIN = timedelta(days=1)
-"""For clocks that differ, and for the time until a statement is run."""
 
 
 def compact(spark: SparkSession, path: str) -> tuple[int, int]:
     """Replace small files by larger ones with the same rows, in one commit beside those of a running job.
 
-    Returns:
-        How many files were replaced, and by how many.
-
-    Raises:
-        SinkError: other writers came first at each attempt; nothing was changed.
+    Returns how many files were replaced, and by how many.
     """
     done: list[tuple[int, int]] = []
 
@@ -129,10 +108,8 @@ class DeltaFiles:
     def unused(self, retained_hours: int, needed: Iterable[int]) -> UnusedFiles:
         """Return the files that no version within the retention has, nor any needed version. Nothing is changed.
 
-        Args:
-            retained_hours: for how long the files of earlier versions are kept, in hours. A file that is in no version
-                is kept for as long, too, and an hour at least: its commit, by whomever, may be under way.
-            needed: versions whose files are kept.
+        A file that is in no version is kept for as long, too, and an hour at least: its commit, by whomever, may be
+        under way.
         """
         readable = {version: has_version(self._files, version) for version in needed}
         in_needed = {name for version, is_there in readable.items() if is_there for name in self._names(version)}
@@ -160,24 +137,3 @@ class DeltaFiles:
 
     def _open(self, version: int | None = None) -> DeltaTable:
         return open_table(self._files.root, self._options, version)
-
-
-def vacuum_statement(
-    path: str, files: Files | None, needed: Iterable[int], *, retain: timedelta, now: datetime
-) -> str | None:
-    """Return the statement for Spark; None if it would remove a file of a needed version.
-
-    `files` is the table's folder, None if only Spark reaches it.
-    """
-    kept = WEEK
-    if files is not None:
-        properties = table_properties(files)
-        record_kept = None if properties is None else parse_interval(properties.get(RETENTION, "interval 1 week"))
-        newest = newest_version(files)  # of which no file was removed yet
-        for committed in (committed_at(files, one) for one in needed if one != newest):
-            if record_kept is None or committed is None or now - committed + _MARGIN > record_kept:
-                return None
-        kept = record_kept or WEEK
-    elif any(True for _ in needed):
-        return None
-    return f"VACUUM delta.`{path}` RETAIN {math.ceil(max(retain, kept, WEEK) / timedelta(hours=1))} HOURS"

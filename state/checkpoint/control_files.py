@@ -25,7 +25,6 @@ from panekeeper.state.checkpoint.folder import (
     control_file_number,
     read_object,
 )
-from panekeeper.state.log import logger
 from panekeeper.state.spark_logs import has_read, log_lines, needed_entries, text_lines
 
 ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
@@ -37,22 +36,15 @@ CHECKPOINT_COMMANDS = ("drain", "savepoint")
 ELSEWHERE = "elsewhere:"
 """Begins the kind of a control file that ends a query: its checkpoint is at the place that follows."""
 
-_log = logger("job")
-
 
 def write_control_file(folder: CheckpointFolder, kind: ControlKind, *, us: int | None = None) -> int:
     """Write the next control file, at the time `us`, and return its number; from then on its time is data.
 
     Without `us` the clock is read once, here.
 
-    Several processes may write at the same time: if the number is taken, the next one is tried. Spark reads each name
-    once, so where files are lost the numbers go on after the last one that Spark has read. Ticks, which are many, go on
-    after what the start has written.
+    Several processes may write at the same time: if the number is taken, the next one is tried.
     """
     number = newest_control_file(folder) + 1
-    if (number == 1 or kind != "tick") and (read := newest_control_file_read(folder)) >= number:
-        _log.warning("files of %s in %s are lost; its numbers go on after %s", CONTROL_FOLDER, folder.root, read)
-        number = read + 1
     row = {"kind": kind, "us": now_us() if us is None else us}
     while True:
         try:
@@ -134,17 +126,11 @@ def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int
 def remove_unread_flushes(
     folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None, *, before: int
 ) -> list[str]:
-    """Remove flushes that no batch has read and that an earlier run was to do: it ended before they began.
+    """Remove flushes that no batch has read and that an earlier run was to do; return their names.
 
-    The next batch would flush the windows and finish the job, with whatever part of its sources it has read.
-
-    Args:
-        folder: the checkpoint. No query may run on it.
-        before_each: raises if a query may run by now, which may have read it.
-        before: number of the control file with which this run began.
-
-    Returns:
-        The removed files.
+    That run ended before they began: the next batch would flush the windows and finish the job, with whatever part of
+    its sources it has read. No query may run on the checkpoint: `before_each` raises if one may by now, which may have
+    read the flush. `before` is the number of the control file with which this run began.
     """
     read = newest_control_file_read(folder)
     unread = [control_file(one) for one in _numbers(folder) if read < one < before]
@@ -156,18 +142,10 @@ def remove_unread_flushes(
 
 
 def prune_control_log(folder: CheckpointFolder, *, before: int, present: Collection[int]) -> int:
-    """Drop lines from the newest compact file of the log. No query may plan a batch meanwhile.
+    """Drop lines from the newest compact file of the log, and return how many. No query may plan a batch meanwhile.
 
-    Args:
-        folder: the checkpoint.
-        before: control files with a lower number were read by batches that are committed.
-        present: the numbers of those that are still in the folder of the control stream; their lines stay.
-
-    Returns:
-        How many lines were dropped.
-
-    Raises:
-        CorruptState: a line of the log is truncated or altered.
+    Control files with a number below `before` were read by batches that are committed; the lines of those that are
+    still `present` in the folder of the control stream stay.
     """
     _, files = _control_log(folder)
     if not files or not files[0].endswith(".compact"):

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from panekeeper.state.checkpoint.control_files import (
-    ControlKind,
     control_files_read,
     control_folder_read,
     newest_control_file_read,
     prune_control_log,
-    remove_processed,
     remove_unread_flushes,
-    write_control_file,
 )
-from panekeeper.state.checkpoint.folder import LocalFolder, control_file
+from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.errors import CheckpointError, CorruptState
 
 
@@ -102,29 +99,6 @@ def test_hadoops_checksum_of_the_old_content_goes_with_it(folder: LocalFolder) -
     checksum.write_bytes(b"crc")
     prune_control_log(folder, before=12, present=[])
     assert not checksum.exists()
-
-
-def test_numbers_go_on_in_an_emptied_folder(folder: LocalFolder, caplog: pytest.LogCaptureFixture) -> None:
-    """Spark reads each name once: the first number would never be read again, and no tick after it."""
-    assert write_control_file(folder, "tick") == 13
-    assert "are lost; its numbers go on after 12" in caplog.text
-    assert write_control_file(folder, "tick") == 14
-    assert remove_processed(folder, 14) == [14]
-    assert write_control_file(folder, "tick") == 15
-
-
-@pytest.mark.parametrize("kind", ["resume", "drain", "savepoint", "flush"])
-def test_numbers_go_on_where_the_newest_file_is_lost(folder: LocalFolder, kind: ControlKind) -> None:
-    """An older one is still there. A start whose file Spark takes for one that it has read did nothing without rows."""
-    folder.write_json(control_file(11), {"kind": "tick", "us": 0, "number": 11})
-    assert write_control_file(folder, kind) == 13
-    assert write_control_file(folder, "tick") == 14
-
-
-def test_the_first_control_file_of_a_job_is_number_one(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """There is no log yet, and nothing to warn of."""
-    assert write_control_file(LocalFolder(tmp_path), "resume") == 1
-    assert not caplog.text
 
 
 def begin(folder: LocalFolder, batch: int, end: int) -> None:

@@ -31,7 +31,6 @@ BATCH = PreparedBatch(
     writes=[APPEND, MERGE],
     rows={"results": ROWS, "rejected": ROWS.schema.empty_table()},
     large={"rejected": "panekeeper/prepared/2-7-ab"},
-    large_files=["panekeeper/prepared/2-7-ab/part-0"],
     large_counts={"rejected": 3},
     job="7f",
     sink_writer="readings/sink@1#2",
@@ -39,7 +38,7 @@ BATCH = PreparedBatch(
     drain_file=3,
     resumed_us=5,
 )
-EMPTY = PreparedBatch(number=0, epoch=0, spark_commit="v1\n{}", writes=[], large_files=[])
+EMPTY = PreparedBatch(number=0, epoch=0, spark_commit="v1\n{}", writes=[])
 
 
 @pytest.fixture

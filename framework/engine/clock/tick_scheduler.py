@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.state.checkpoint.clock import format_time, monotonic_seconds, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
-from panekeeper.state.checkpoint.folder import CONTROL_FOLDER, control_file
+from panekeeper.state.checkpoint.folder import CONTROL_FOLDER
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class TickScheduler:
         self._due: int | None = None
         self._on_outage = on_outage
         self._well_until: int | None = None  # an outage began then, us, and no "resume" was written yet
-        self._unread: int | None = None  # a tick that no batch has processed yet
         self._retry_seconds = _FIRST_RETRY_SECONDS
         self._failure: TickFailure | None = None
         self._closed = self._was_notified = False
@@ -85,7 +84,7 @@ class TickScheduler:
     def schedule(self, due_us: int | None) -> None:
         """Write the next tick at this time (us since the epoch), None: no tick. Called when a batch is done."""
         with self._changed:
-            self._due, self._unread = due_us, None
+            self._due = due_us
             self._was_notified = True
             self._changed.notify()
 
@@ -108,7 +107,7 @@ class TickScheduler:
             due = self._due
             if self._well_until is not None or (due is not None and due <= now):
                 self._due = None  # the batch that processes the tick schedules the next one
-            elif not self._is_lost():
+            else:
                 return self._until(due, now)
         return self._write(due)
 
@@ -125,13 +124,6 @@ class TickScheduler:
                 format_time(now),
             )
 
-    def _is_lost(self) -> bool:
-        """Say whether a tick was removed before a batch has read it: somebody emptied the folder."""
-        try:
-            return self._unread is not None and not self._files.exists(control_file(self._unread))
-        except Exception:  # noqa: BLE001 -- the store is away: a look that follows finds out
-            return False
-
     def _until(self, due: int | None, now: int) -> float:
         self._chosen_seconds = _LOOK_SECONDS if due is None else min(_LOOK_SECONDS, max(0.0, (due - now) / 1e6))
         return self._chosen_seconds
@@ -141,7 +133,7 @@ class TickScheduler:
             if self._well_until is not None:
                 self._on_outage(self._well_until)
             kind: ControlKind = "tick" if self._well_until is None else "resume"
-            number = write_control_file(self._files, kind, us=self._now())
+            write_control_file(self._files, kind, us=self._now())
         except Exception as error:  # noqa: BLE001 -- a full disk, a store that is away: whatever it is, it may pass
             return self._note_failure(error, due)
         with self._changed:
@@ -149,7 +141,6 @@ class TickScheduler:
                 seconds = max(0, self._now() - self._failure.since_us) // 1_000_000
                 _log.warning("the control stream can be written again; no tick was for %s s", seconds)
             self._well_until, self._failure, self._retry_seconds = None, None, _FIRST_RETRY_SECONDS
-            self._unread = number if self._due is None else None
             return self._until(self._due, self._now())
 
     def _note_failure(self, error: Exception, due: int | None) -> float:

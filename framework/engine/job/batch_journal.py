@@ -159,19 +159,10 @@ class BatchJournal:
         spec: JobSpec,
         describe: Callable[[BatchOutput], BatchContext],
     ) -> BatchOutput:
-        """Do steps 2 to 4 of a batch. Called by Spark between 1 and 5, in the thread of the query.
+        """Do steps 2 to 4 of a batch. Called by Spark between 1 and 5, in the thread of the query; may be repeated.
 
-        Args:
-            packed: the output of the plan, which is marked to be persisted.
-            number: of the batch.
-            query: the one that runs it.
-            spec: what the job computes.
-            describe: called between 2 and 3.
-
-        Raises:
-            CheckpointInUse: the lease is lost, or another process has recorded this batch.
-            JobFailed: what was persisted is lost, and other rows were computed since.
-            SinkError: a table does not take its rows; it may be repeated.
+        `packed` is marked to be persisted; `describe` is called between 2 and 3. Raises `CheckpointInUse` if another
+        process has the lease or has recorded this batch, `JobFailed` if what was persisted is lost.
         """
         # 1  Spark has logged the offsets. Until 3 nothing but Spark's own state store has anything of the batch, and
         #    that takes what a repetition stores in its place: a crash makes Spark run it again.
@@ -205,17 +196,9 @@ class BatchJournal:
     def complete(self) -> PreparedBatch | None:
         """Do steps 4 and 5 of a batch that was recorded and not committed. At each start; may be killed and repeated.
 
-        Returns:
-            The batch, with the commits that were made or found; None: there was nothing to do, or nothing of the batch
-            is recorded, and Spark runs it again.
-
-        Raises:
-            CheckpointInUse: the lease is lost; or a process that was suspended has recorded the batch just now, by
-                another declaration.
-            CheckpointError: a table has a batch that the checkpoint has not begun.
-            CorruptState: the record is damaged.
-            SinkError: a table that gets the batch is gone, or older than the batch, or does not take it.
-            JobFailed: a table cannot be written now.
+        Returns the batch, with the commits that were made or found; None: there was nothing to do, or nothing of the
+        batch is recorded, and Spark runs it again. Raises `CheckpointInUse` also if a process that was suspended has
+        recorded the batch just now, by another declaration.
         """
         begun, committed = last_batches(self._folder)
         if begun is None or begun == committed:
@@ -257,12 +240,10 @@ class BatchJournal:
     def _record(
         self, packed: DataFrame, batch: BatchOutput, query: StreamingQuery, spec: JobSpec, context: BatchContext
     ) -> tuple[PreparedBatch, DataFrame | None]:
-        """Record a batch, and remove the record of the one before, which is committed.
+        """Record a batch, and remove the record of the one before, which is committed; return it, and its large rows.
 
-        Returns:
-            What is recorded, and the packed rows that are too many for the driver, as they are recorded; None: there
-            are none. What was persisted is not read again: it is computed again, maybe otherwise, if an executor is
-            lost or somebody clears the cache.
+        These are read as they are recorded: what was persisted is computed again, maybe otherwise, if an executor is
+        lost or somebody clears the cache.
         """
         folder, large = f"{prepared_file(self.record.epoch, batch.number)}-{uuid.uuid4().hex}", None
         if batch.large_tags:
@@ -297,9 +278,6 @@ class BatchJournal:
             writes=writes,
             rows=rows,
             large=dict.fromkeys(batch.large_tags, folder),
-            large_files=[f"{folder}/{name}" for name in self._folder.names(folder) if not name.startswith(".")]
-            if batch.large_tags
-            else [],
             large_counts={tag: batch.rows[tag] for tag in batch.large_tags},
             large_hashes={tag: batch.hashes[tag] for tag in batch.large_tags},
             job=self.record.id,
@@ -329,12 +307,12 @@ class BatchJournal:
     # Steps 4 and 5 at a start
 
     def _write_recorded(self, batch: PreparedBatch) -> None:
-        if lost := batch.lost_files(self._folder):
-            raise damaged(self.files, lost[0], "it is gone")
         wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
         with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
             packed = None
             for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
+                if not self._folder.exists(folder):
+                    raise damaged(self.files, folder, "it is gone")
                 packed, counts = read_large_rows(spark, self.files.path(folder)), batch.large_counts
                 if rows_and_hashes(packed) != {one: (rows, batch.large_hashes[one]) for one, rows in counts.items()}:
                     raise damaged(self.files, folder, f"it has not the rows that were recorded, {dict(counts)}")

@@ -33,7 +33,7 @@ from panekeeper.framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from panekeeper.framework.engine.session.environment import check_packages, class_is_loadable, require_names
+from panekeeper.framework.engine.session.environment import check_packages, class_is_loadable
 from panekeeper.framework.engine.session.java_libraries import S3, require_libraries
 from panekeeper.framework.engine.session.python_workers import prepare_workers, require_packages
 from panekeeper.framework.engine.session.s3_settings import is_s3
@@ -110,7 +110,6 @@ def check_session(spark: SparkSession, places: Collection[str]) -> None:
         )
     prepare_workers(spark)
     require_packages(spark)
-    require_names(spark, places)
     if any(is_s3(place) for place in places):
         require_libraries(spark, S3)
 
@@ -161,20 +160,8 @@ def open_checkpoint(
     """Return the checkpoint's record of a computation, and the computation with its history. A new folder gets one.
 
     A changed declaration that keeps the state is in the returned record, and not yet in the folder (`record_upgrade`).
-
-    Args:
-        files: the checkpoint.
-        pipeline: the computation, as it is declared.
-        own_query: the query is one of the user's own.
-        complete: completes the batch that was begun last, if it was prepared; called with the record when the
-            declaration fits, and before the state is read.
-
-    Raises:
-        ForeignCheckpoint: the folder holds another job's checkpoint, or one that is not Panekeeper's.
-        IncompatibleCheckpoint: the declaration changed since the checkpoint was written, and the state does not fit.
-        JobFinished: the job was flushed.
-        StateError: the record is damaged, or from another version.
-        CheckpointError: the folder cannot be written.
+    `complete` is called with the record when the declaration fits, and before the state is read: it completes the last
+    batch. Raises as `DeltaJob.start`.
     """
     known, started = read_record(files), not is_new(files)
     if known is None and (started or files.exists(METADATA_FILE)):

@@ -11,18 +11,14 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from panekeeper.framework.declarations.errors import SetupError
-from panekeeper.state.checkpoint.folder import local_path
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 JAVA_VERSIONS = (17, 21)
 PYTHON_MINIMUM = (3, 11)
@@ -45,13 +41,9 @@ class Versions:
 
 
 def check_environment(*, given_delta: bool = False) -> None:
-    """Check Python, Java and the packages, before Spark starts.
+    """Check Python, Java and the packages, before Spark starts. Raises `SetupError`: one line says what to install.
 
-    Args:
-        given_delta: Delta's Java side is there already, so its Python side is the platform's to choose.
-
-    Raises:
-        SetupError: something is missing or has the wrong version; one line says what to install.
+    With `given_delta` Delta's Java side is there already, so its Python side is the platform's to choose.
     """
     if (line := find_problem(installed(), given_delta=given_delta)) is not None:
         raise SetupError(line)
@@ -61,41 +53,6 @@ def check_packages() -> None:
     """Check the packages beside a session that runs: which Java it has, and which Delta, is decided."""
     if (line := _package_problem(_packages_found(), given_delta=True)) is not None:
         raise SetupError(line)
-
-
-def require_names(spark: SparkSession, places: Iterable[str]) -> None:
-    """Check that the Java side of a session can name some folders: in a locale of ASCII alone it writes `?` for `ü`.
-
-    Args:
-        spark: the session.
-        places: paths or URLs.
-
-    Raises:
-        SetupError: it cannot; it would read and write other folders than Python.
-    """
-    jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side knows how it names files
-    encoding = str(jvm.java.lang.System.getProperty("sun.jnu.encoding"))
-    for place in places:
-        if local_path(place) is not None and not can_name(place, encoding):
-            raise SetupError(
-                f"the Java side of this Spark session cannot name {place}: its locale has {encoding} only, and it "
-                "would use another folder. Start the program, or spark-submit, with the variable LC_ALL=C.UTF-8"
-            )
-
-
-def can_name(place: str, encoding: str) -> bool:
-    """Return whether the name of a folder can be written in an encoding, as Java calls it; yes if Python has no such.
-
-    >>> can_name("/data/prüf", "ANSI_X3.4-1968"), can_name("/data/prüf", "UTF-8")
-    (False, True)
-    """
-    try:
-        place.encode(encoding)
-    except UnicodeEncodeError:
-        return False
-    except LookupError:
-        return True
-    return True
 
 
 def spark_series(version: str) -> str:

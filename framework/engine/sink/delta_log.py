@@ -92,11 +92,6 @@ def batch_of_commit(commit: Commit, transaction: str) -> int:
     return max(ids, default=-1)
 
 
-def commit_time(commit: Commit) -> int:
-    """Return when a commit was made, in ms since the epoch; 0 if it does not say."""
-    return max((one["commitInfo"].get("timestamp") or 0 for one in commit if "commitInfo" in one), default=0)
-
-
 def is_restore(commit: Commit) -> bool:
     """Return whether a commit has taken its table back to an earlier version."""
     return operation_of(commit) == "RESTORE"
@@ -148,17 +143,9 @@ def restore_table(
 ) -> None:
     """Take a table back to a version; nothing happens if that is its newest one, or was restored last.
 
-    Args:
-        spark: returns the session that reaches the table, if Spark is needed.
-        path: of the table.
-        version: to which it goes back.
-        folder: the table's.
-        before_commit: called before the RESTORE; raises if this process may not write any more. If it is paused between
-            the two for longer than its lease, Spark takes back what was written meanwhile: its RESTORE takes no
-            condition. The library refuses its own if another commit came first.
-
-    Raises:
-        SinkError: Delta refuses.
+    `before_commit` raises if this process may not write any more. If it is paused between that and the RESTORE for
+    longer than its lease, Spark takes back what was written meanwhile: its RESTORE takes no condition. The library
+    refuses its own if another commit came first.
     """
     if _was_restored_last(folder, version):
         return

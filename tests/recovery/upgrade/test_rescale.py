@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
 
 from panekeeper.recovery.cli.commands import COMMANDS
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
-from panekeeper.recovery.savepoint.manifest import manifest_file
-from panekeeper.recovery.upgrade.rescale import _savepoint_before, keep_in_force, rescale
+from panekeeper.recovery.upgrade.rescale import keep_in_force, rescale
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
-from panekeeper.state.checkpoint.folder import JOB_FILE, prepared_file
+from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
 from panekeeper.state.history import BEFORE, in_force
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.conftest import FakeCheckpoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 SPARK: Any = object()
@@ -91,40 +85,3 @@ def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> N
         "at most 3 key groups share a shuffle partition",
         "2 shuffle partitions have no key group and do nothing",
     ]
-
-
-def test_a_savepoint_of_before_rows_were_deleted_is_not_what_a_rescaling_goes_back_to(
-    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An interrupted rescaling has left it: the tables would go back with the state, and have the rows again."""
-    monkeypatch.setattr("panekeeper.recovery.upgrade.rescale.savepoint", savepoint)
-    log = str(tmp_path / "log")
-    write_deltalake(log, pa.table({"n": [1, 2]}))
-    job.tables(log=log, view=None)
-    found, names = read_checkpoint(job.files), []
-    for _ in range(4):
-        names += [_savepoint_before(found, archive, SPARK, None) for _ in range(2)]
-        DeltaTable(log).delete("n = 1")
-        write_deltalake(log, pa.table({"n": [1]}), mode="append")
-    first = "readings-before-rescale-0-2"
-    suffixes = ["", "-0123456789ab", "-0123456789ab-2", "-0123456789ab-3"]
-    assert names == [f"{first}{suffix}" for suffix in suffixes for _ in range(2)]
-
-
-@pytest.mark.parametrize("change", ["of a clone", "damaged"])
-def test_a_savepoint_of_another_job_under_the_name_of_that_before_a_rescaling_is_in_nobodys_way(
-    job: FakeCheckpoint, archive: MemoryArchive, change: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A clone has the name of its original, and may have its epoch and batch; a rescaling takes no name from a user."""
-    monkeypatch.setattr("panekeeper.recovery.upgrade.rescale.savepoint", savepoint)
-    found = read_checkpoint(job.files)
-    names = [_savepoint_before(found, archive, SPARK, None) for _ in range(2)]
-    assert names == ["readings-before-rescale-0-2"] * 2
-    first = names[0]
-    if change == "damaged":
-        archive.files[manifest_file(first)] = b""
-    else:
-        found = replace(found, record=replace(found.record, id="ba9876543210"))
-        job.put(JOB_FILE, json.dumps(found.record.to_json()))
-    names = [_savepoint_before(found, archive, SPARK, None) for _ in range(2)]
-    assert names == [f"{first}-{found.record.id}"] * 2

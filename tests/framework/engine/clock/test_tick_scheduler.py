@@ -189,21 +189,6 @@ def test_a_disk_that_was_full_for_hours_is_an_outage(
     assert set(outages) == {0}
 
 
-def test_a_tick_that_somebody_removes_is_written_again(
-    scheduler: TickScheduler, folder: FullDisk, clocks: Clocks
-) -> None:
-    """A batch that has processed it schedules the next one; without it there would never be one."""
-    scheduler.schedule(START_US)
-    scheduler.look()
-    folder.remove(control_file(1))
-    run(scheduler, clocks, 20)
-    assert written(folder) == ["tick"]
-    scheduler.schedule(None)
-    folder.remove(control_file(1))
-    run(scheduler, clocks, 20)
-    assert written(folder) == []
-
-
 def test_the_thread_ends_when_it_is_closed(scheduler: TickScheduler) -> None:
     """However long it would wait."""
     thread = scheduler.start()._thread
