@@ -221,11 +221,7 @@ DRILLS: dict[str, Callable[[_Run], None]] = {
 
 
 def names(only: str | None) -> list[str]:
-    """Return the names of the drills that contain `only`.
-
-    Raises:
-        DeclarationError: there is none.
-    """
+    """Return the names of the drills that contain `only`. Raises `DeclarationError` if there is none."""
     found = [name for name in DRILLS if only is None or only in name]
     if not found:
         raise DeclarationError(f"no drill is called {only!r}; --list names them all")
@@ -235,8 +231,7 @@ def names(only: str | None) -> list[str]:
 def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) -> list[Result]:
     """Run the job that a file declares undisturbed, then each drill whose name contains `only`.
 
-    Raises:
-        DeclarationError: no drill has that name, or the job fails undisturbed or writes no row.
+    Raises `DeclarationError` if no drill has that name, or the job fails undisturbed or writes no row.
     """
     chosen = names(only)
     if not Path(job.rpartition(":")[0] or job).exists() and not Path(job).exists():

@@ -43,10 +43,7 @@ class SourceOffsets:
 def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> SourceOffsets:
     """Return where the job of a checkpoint continues in Kafka, whether it runs or not.
 
-    Raises:
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        SavepointError: no batch was committed there, or the job reads nothing from Kafka.
-        CorruptState: Spark's offsets of the last committed batch are damaged.
+    Raises `SavepointError` if no batch was committed there, or the job reads nothing from Kafka.
     """
     folder = current_folder(checkpoint_at(checkpoint, s3))
     batches = batch_numbers(folder, COMMITS_FOLDER)
@@ -56,13 +53,7 @@ def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> 
 
 
 def savepoint_offsets(location: LocationOrArchive, name: str, *, s3: S3Options | None = None) -> SourceOffsets:
-    """Return where a job that is restored from a savepoint continues in Kafka.
-
-    Raises:
-        NoSuchSavepoint: there is none of this name.
-        DamagedSavepoint: its manifest or its offsets are missing or altered.
-        SavepointError: the job reads nothing from Kafka.
-    """
+    """Return where a job that is restored from a savepoint continues in Kafka. Raises `SavepointError`."""
     manifest = show(location, name, s3=s3)
     wanted = f"{OFFSETS_FOLDER}/{manifest.batch}"
     for file in manifest.files:
@@ -126,15 +117,8 @@ def deleted_messages(
 ) -> list[DeletedMessages]:
     """Return the messages that the brokers no longer have where a job continues, by topic and partition.
 
-    Args:
-        offsets: where the job continues.
-        servers: `host:port`, several with commas, as the option `kafka.bootstrap.servers` of the job.
-        config: further settings of librdkafka's client, such as `security.protocol` and `sasl.password`.
-        timeout: how long each response is waited for, in seconds.
-
-    Raises:
-        SetupError: the extra `kafka` is not installed.
-        BrokerUnavailable: no broker responds, or it refuses the credentials.
+    `config` are further settings of librdkafka's client, such as `security.protocol`; each response is waited for so
+    many seconds. Raises `SetupError` without the extra `kafka`, `BrokerUnavailable`.
     """
     wanted = {
         (topic, int(number)): offset
@@ -154,11 +138,7 @@ def deleted_messages(
 
 
 def read_config(path: Path) -> dict[str, str]:
-    """Return the settings of a file with lines `name=value`, as Kafka's own tools take them.
-
-    Raises:
-        SetupError: a line is none, or the file cannot be read.
-    """
+    """Return the settings of a file with lines `name=value`, as Kafka's own tools take them. Raises `SetupError`."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -52,20 +52,12 @@ def encode_rows(rows: pa.Table, declaration: int) -> bytes:
 def decode_rows(value: bytes, columns: pa.Schema, carried_since: Mapping[str, int]) -> pa.Table:
     """Return stored rows with these columns, in this order: null where they were stored without one, and as wide.
 
-    A declaration that carries other columns than the one before reads the rows that are stored this way. Any column
-    may be null, whatever was declared when the rows were stored: tables of several declarations are joined.
+    A declaration that carries other columns than the one before reads the rows that are stored this way. Any column may
+    be null, whatever was declared when the rows were stored: tables of several declarations are joined.
 
     A column that was not carried for a while is null in the rows from before, too: whether they still have it depends
-    on how often they were stored anew meanwhile, and it may have had another type.
-
-    Args:
-        value: what `encode_rows` returned.
-        columns: the columns to return.
-        carried_since: column -> number of the declaration by which it came, or came back; none for one of the first.
-
-    Raises:
-        CorruptState: the bytes are damaged.
-        StateVersionError: they are of another version.
+    on how often they were stored anew meanwhile, and it may have had another type. `carried_since` has the number of
+    the declaration by which a column came, or came back; none for one of the first.
     """
     table = decode_table(value)
     stored_by = int((table.schema.metadata or {}).get(_DECLARATION, 0))
@@ -77,12 +69,7 @@ def decode_rows(value: bytes, columns: pa.Schema, carried_since: Mapping[str, in
 
 
 def with_columns(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """Return the columns of a schema, in its order, each of its type.
-
-    Args:
-        table: has these columns, and perhaps others.
-        columns: their types.
-    """
+    """Return the columns of a schema, in its order, each of its type, of a table that has them."""
     if not len(columns):
         return table.select([])
     return pa.table([of_type(table.column(field.name), field.type) for field in columns], schema=columns)

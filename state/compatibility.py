@@ -94,13 +94,9 @@ _TRIGGERS = {
 
 
 def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declaration) -> str | None:
-    """Return from when a changed part of a declaration holds, if the state is kept; None if it is not.
+    """Return from when a changed part of a declaration (`window`, `aggregate total`, ...) holds, if the state is kept.
 
-    Args:
-        item: the part: `window`, `aggregate total`, `output total`, `column value`, ...
-        fields: its fields that differ.
-        old: the recorded declaration.
-        new: the declared one.
+    `fields` are those of the part that differ between the recorded and the declared one. None: it is not kept.
     """
     if any(name.startswith(_PORT) for name in (*old, *new)) or old.get("window.kind") != new.get("window.kind"):
         return None

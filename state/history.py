@@ -135,12 +135,8 @@ def upgraded(
 ) -> dict[str, Any]:
     """Return the new declaration as it is recorded, with what those before leave.
 
-    Args:
-        recorded: the declaration in the checkpoint.
-        new: the declared one; every change to it from the one in force keeps the state (`compatibility.py`).
-        committed: the last committed batch; None before the first.
-        watermark_us: its watermark, us since the epoch; None before the first.
-        last_pane: the last pane of which a row is stored; None if there is none.
+    Every change to it from the one in force keeps the state (`compatibility.py`). `committed` is the last committed
+    batch and `watermark_us` its watermark; `last_pane` the last pane of which a row is stored; None if there is none.
     """
     old = in_force(recorded, committed)
     history, names = History.of(old), aggregates_of(new)

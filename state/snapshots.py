@@ -50,8 +50,7 @@ def require_plain_ids(commit: bytes) -> None:
 def require_schemas_within(description: bytes, is_within: Callable[[str], bool]) -> None:
     """Check the files with schemas that the description of an operator names, `state/<operator>/_metadata/...`.
 
-    Raises:
-        ValueError: one of them is not in the checkpoint (`is_within`), or it is not what Spark writes.
+    Raises `ValueError` if one of them is not in the checkpoint (`is_within`), or it is not what Spark writes.
     """
     if len(description) > _MAX_METADATA:
         raise ValueError(f"it has more than {_MAX_METADATA} bytes")

@@ -130,12 +130,8 @@ def remove_unread_entries(folder: CheckpointFolder, before_each: Callable[[], No
     would find more files at the next start and read both lots in one batch, whatever `maxFilesPerTrigger` says: the
     watermark would advance once for them and not twice, and a row that was late would be in time.
 
-    Args:
-        folder: the checkpoint. No query may run on it.
-        before_each: called before each of them is removed; raises if a query may run by now, which may have read it.
-
-    Returns:
-        The removed files. A compact one stays if files that it stands for are gone.
+    No query may run on the checkpoint: `before_each` raises if one may by now, which may have read the entry. Returns
+    the removed files. A compact one stays if files that it stands for are gone.
     """
     batches = batch_numbers(folder, OFFSETS_FOLDER)
     newest = _source_lines(folder, batches[-1]) if batches else []

@@ -68,10 +68,7 @@ class Command:
 
 
 def positive_seconds(text: str) -> float:
-    """Return a duration from the command line in seconds: `300`, `90s`, `10m`, `1 hour`.
-
-    Raises:
-        ArgumentTypeError: it is no duration, or not above 0.
+    """Return a duration from the command line in seconds: `300`, `90s`, `10m`, `1 hour`. Raises `ArgumentTypeError`.
 
     >>> positive_seconds("300"), positive_seconds("1.5m")
     (300.0, 90.0)

@@ -99,12 +99,9 @@ def _run(options: argparse.Namespace) -> ExitCode:
 
 
 def watch(look: Callable[[], ExitCode], *, every: float, sleep: Callable[[float], None] = time.sleep) -> ExitCode:
-    """Call `look` until Ctrl-C, and return its last exit code. A terminal is cleared before each result.
+    """Call `look`, which prints a result or an error, until Ctrl-C, and return its last exit code.
 
-    Args:
-        look: prints a result; one that prints an error is called again, too.
-        every: seconds between the calls.
-        sleep: called with a number of seconds to wait.
+    A terminal is cleared before each result.
     """
     code = ExitCode.DONE
     try:

@@ -21,13 +21,7 @@ from panekeeper.state.checkpoint.lease import LeaseOwner, read_owner
 
 
 def current_folder(root: Root) -> Root:
-    """Return the folder of the current epoch of a checkpoint.
-
-    Raises:
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CheckpointError: it has an older layout.
-        CorruptState: which epoch is current cannot be read, or that epoch is gone.
-    """
+    """Return the folder of the current epoch of a checkpoint. Raises `ForeignCheckpoint` if there is none."""
     folder = current_epoch(root)
     if folder is None:
         raise no_checkpoint(root, POINTER_FILE)
@@ -43,13 +37,7 @@ def no_checkpoint(folder: CheckpointFolder, missing: str) -> ForeignCheckpoint:
 
 
 def require_current_record(folder: CheckpointFolder) -> JobRecord:
-    """Return the record of a job whose tables fit its checkpoint.
-
-    Raises:
-        SavepointRefused: a restore or reset has begun the epoch, and its tables are not there yet.
-        ForeignCheckpoint: there is no checkpoint of Panekeeper.
-        StateError: the job record is damaged or of another version.
-    """
+    """Return the record of a job whose tables fit its checkpoint, as what began its epoch is complete."""
     record = read_record(folder)
     if record is None:
         raise no_checkpoint(folder, JOB_FILE)
@@ -93,13 +81,7 @@ def require_stopped(folder: CheckpointFolder, *, now: Callable[[], int] = now_us
 def holding(folder: CheckpointFolder, job: str, what: str) -> Iterator[Lease]:
     """Hold the lease of a checkpoint while the block lasts, with heartbeats: no job runs there or starts.
 
-    Args:
-        folder: the checkpoint.
-        job: the name of its job.
-        what: what the block does, as in "the restore of job".
-
-    Raises:
-        SavepointRefused: a job runs there, or something else holds the lease.
+    `what` is what the block does, as in "the restore of job".
     """
     require_stopped(folder)
     try:

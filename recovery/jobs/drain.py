@@ -48,15 +48,9 @@ def drain(
 ) -> dict[str, Any]:
     """Drain the job that runs on a checkpoint, and return once it has ended and no batch is uncommitted.
 
-    Returns:
-        checkpoint, job, state, last_offset, last_commit, resumable, seconds (how long it took); batch and open (the
-        work that the job left open), if the job has recorded them.
-
-    Raises:
-        JobNotRunning: no job runs there, or it crashed meanwhile.
-        JobFailed: it failed before it had drained.
-        DrainTimeout: it has not drained in time.
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
+    Returns checkpoint, job, state, last_offset, last_commit, resumable, seconds (how long it took); batch and open (the
+    work that the job left open), if the job has recorded them. Raises `JobNotRunning` if no job runs there, or it
+    crashed meanwhile; `JobFailed` if it failed before it had drained; `DrainTimeout`.
     """
     folder = current_folder(root)
     job_name(folder)

@@ -33,11 +33,8 @@ def list_jobs(
     """Return the status of each job whose checkpoint is under some folders, or is one of them, by checkpoint.
 
     Folders within a checkpoint, a Delta table or a location of savepoints are not looked into. A job that cannot be
-    read has the state "damaged", and the reason in why.
-
-    Raises:
-        ArchiveNotFound: a root is not there.
-        ArchiveError: a root cannot be used.
+    read has the state "damaged", and the reason in why. Raises `ArchiveError` for a root that is not there or cannot be
+    used.
     """
     found: dict[str, _Found] = {}
     for root in roots:

@@ -146,13 +146,7 @@ class Limits:
 
 
 def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
-    """Return the status of the job of a checkpoint.
-
-    Raises:
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CorruptState: the job record is damaged.
-        CheckpointError: the lease is damaged, or the checkpoint has an older layout.
-    """
+    """Return the status of the job of a checkpoint. Raises `PanekeeperError` if its own files are damaged."""
     folder = current_folder(root)
     name = job_name(folder)
     at = now()
@@ -211,12 +205,7 @@ def damaged_status(checkpoint: str, why: str) -> JobStatus:
 
 
 def job_name(folder: CheckpointFolder) -> str:
-    """Return the name of a checkpoint's job, also where a newer version has written the rest of its record.
-
-    Raises:
-        ForeignCheckpoint: the folder holds no checkpoint of Panekeeper.
-        CorruptState: the job record is damaged.
-    """
+    """Return the name of a checkpoint's job, also where a newer version has written the rest of its record."""
     record = read_object(folder, JOB_FILE)
     if record is None:
         raise no_checkpoint(folder, JOB_FILE)

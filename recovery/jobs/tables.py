@@ -32,10 +32,7 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
     """Return role -> the newest version that holds no row of a later batch.
 
     An interrupted batch may have been committed to some tables and not to others. Each commit has its batch as the
-    version of a transaction of the job.
-
-    Raises:
-        SavepointError: a table has a later batch, and its log does not go back to it any more.
+    version of a transaction of the job. Raises `SavepointError` if the log of a table does not go back that far.
     """
     return {role: _version_after(table, transactions[role], batch) for role, table in tables.items()}
 
@@ -70,16 +67,7 @@ def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
     """Refuse tables with batches that the checkpoint has not begun, without some of its own, or of another checkpoint.
 
-    Args:
-        folder: the checkpoint.
-        record: what it says of its job, which may run meanwhile.
-        tables: role -> path of the tables that it names. Those that only Spark reaches are not checked.
-
-    Raises:
-        SavepointRefused: a table belongs to another checkpoint; or which tables there are is not known.
-        CheckpointError: the checkpoint is older than a table.
-        SinkError: a table is older than the checkpoint.
-        SavepointError: the log of a table cannot be read.
+    The job may run meanwhile. Tables that only Spark reaches are not checked.
     """
     if not folder.exists(TABLES_FILE) and folder.exists(INPUTS_FILE):
         raise SavepointRefused(

@@ -204,11 +204,9 @@ def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict
 
 
 def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tuple[str, ...]:
-    """Return the paths of the tables of a savepoint that nobody but its manifest names, or that others write to, too.
+    """Return the paths of a savepoint's tables that only its manifest names, or that others write to, too.
 
-    Args:
-        shared: those that jobs may share.
-        tables: paths that the caller names.
+    The caller confirms those that it names.
     """
     named = {place_of(str(path)) for path in tables}
     places = {place_of(path) for path in shared.target.tables.values()} | named
@@ -225,14 +223,7 @@ def require_confirmed(
 ) -> None:
     """Refuse a restore that changes what only the manifest names; the message has the command that permits it.
 
-    Args:
-        shared: the tables that jobs may share.
-        location: where the savepoint is.
-        checkpoint: the folder that the caller named, None if none.
-        missing: paths of tables, as from `unconfirmed_tables`.
-
-    Raises:
-        SavepointRefused: tables are missing, or the folder is not there and was not named.
+    `checkpoint` is the folder that the caller named, None if none; `missing` as from `unconfirmed_tables`.
     """
     manifest, root = shared.manifest, shared.target.root.root
     is_there = shared.target.current is not None
@@ -313,18 +304,10 @@ def preview_restore(
     spark: SparkSession | None,
     tables_are_back: bool = False,
 ) -> RestorePreview:
-    """Return what a restore would change.
+    """Return what a restore would change. Raises `TableVersionLost`; `DamagedSavepoint` for an epoch beyond all bounds.
 
-    Args:
-        shared: the tables that jobs may share, of this savepoint and where it is restored to.
-        unconfirmed: as from `unconfirmed_tables`.
-        spark: the session that reads the tables; a new one if not given.
-        tables_are_back: the current epoch is that of this restore, and some tables, or all, may be back already: their
-            versions are needed no more.
-
-    Raises:
-        TableVersionLost: a table no longer holds the version of the savepoint.
-        DamagedSavepoint: its epoch is beyond all bounds.
+    `tables_are_back`: the current epoch is that of this restore, and some tables, or all, may be back already: their
+    versions are needed no more.
     """
     manifest, target = shared.manifest, shared.target
     # The checkpoint may be an older copy: no epoch is used twice that a table knows.

@@ -71,16 +71,9 @@ class CheckpointSnapshot:
 
 
 def read_checkpoint(folder: Files, *, batch: int | None = None) -> CheckpointSnapshot:
-    """Read a checkpoint as of a committed batch.
+    """Read a checkpoint as of a committed batch: the last one, or a given one while the job runs.
 
-    Args:
-        folder: its files.
-        batch: a committed batch, as of which it is read while the job runs; the last one if not given.
-
-    Raises:
-        SavepointRefused: what began the epoch is not complete.
-        SavepointError: there is no checkpoint of Panekeeper, or no batch was committed yet.
-        StateError: the job record is damaged or of another version, or Spark's logs of the batch are damaged.
+    Raises `SavepointRefused` if what began the epoch is not complete, `SavepointError` if nothing was committed yet.
     """
     record = require_current_record(folder)
     commits = batch_numbers(folder, layout.COMMITS_FOLDER)
@@ -188,16 +181,8 @@ def write_checkpoint(
 ) -> None:
     """Write the files of a savepoint into a new folder; first the one that says which job it is of.
 
-    Args:
-        archive: where the savepoint is.
-        manifest: the savepoint.
-        into: the new folder.
-        progress: called after each file.
-
-    Raises:
-        DamagedSavepoint: a file is missing or altered, or has content that Panekeeper never writes; what was written so
-            far stays there.
-        CorruptState: Spark's logs in it are truncated or altered.
+    Raises `DamagedSavepoint` if a file is missing or altered, or has content that Panekeeper never writes; what was
+    written so far stays there.
     """
     done = 0
     first = [file for file in manifest.files if file.path == layout.JOB_FILE]

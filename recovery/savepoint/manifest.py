@@ -43,10 +43,9 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
 
 def manifest_key() -> bytes | None:
-    """Return the key that manifests are signed with; None if none is set.
+    """Return the key that manifests are signed with; None if none is set. Raises `SavepointRefused` if it is short.
 
-    Raises:
-        SavepointRefused: the key is empty or short. It is never repeated in a message.
+    It is never repeated in a message.
     """
     key = os.environ.get(KEY_VARIABLE)
     if key is None:
@@ -79,11 +78,7 @@ def is_copied(path: str) -> bool:
 
 
 def checked_name(name: str) -> str:
-    """Return the name of a savepoint.
-
-    Raises:
-        SavepointRefused: it cannot be one.
-    """
+    """Return the name of a savepoint. Raises `SavepointRefused` if it cannot be one."""
     if not _NAME.fullmatch(name):
         raise SavepointRefused(
             f"{name!r} cannot be the name of a savepoint; use up to 100 letters, digits, '_', '-' and '.', "
@@ -161,11 +156,7 @@ class Manifest:
         return LastSavepoint(name=self.name, location=location, at=at, batch=self.batch)
 
     def encode(self, key: bytes | None = None) -> bytes:
-        """Return the manifest as bytes, with a checksum of its own.
-
-        Args:
-            key: signs it; without one, it has no signature.
-        """
+        """Return the manifest as bytes, with a checksum of its own, and a signature if there is a key."""
         content = {**asdict(self), "made_at": self.made_at.isoformat()}
         canonical = _canonical(content)
         whole = {"kind": _KIND, "format": self.format, "sha256": hashlib.sha256(canonical).hexdigest()}
@@ -175,18 +166,10 @@ class Manifest:
 
     @staticmethod
     def decode(data: bytes, name: str, key: bytes | None = None) -> Manifest:
-        """Return the manifest that these bytes are, whoever wrote them.
+        """Return the manifest that these bytes are, whoever wrote them, in the file that is named for a savepoint.
 
-        Args:
-            data: the content of the file.
-            name: of the savepoint that the file is named for.
-            key: what it must be signed with; None: the signature is not checked.
-
-        Raises:
-            DamagedSavepoint: they are truncated, altered or those of another savepoint, or a field is not allowed.
-            ForeignManifest: they were not written by Panekeeper.
-            NewerSavepoint: a newer Panekeeper wrote them.
-            UntrustedSavepoint: they are not signed with the key.
+        Raises an error of `SavepointError`: they are truncated, altered or those of another savepoint, foreign, of a
+        newer Panekeeper, or not signed with the key; without one the signature is not checked.
         """
         try:
             content = _content(data, name, key)

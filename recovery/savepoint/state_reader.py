@@ -38,11 +38,10 @@ def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int
 
 
 def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
-    """Return the SHA-256 of each stored value of a checkpoint as of its last batch.
+    """Return the SHA-256 of each stored value of a checkpoint as of its last batch, by the key of the value.
 
-    Returns:
-        Key of a value -> its digest; key of a timer -> an empty text; store and digest of an entry of another operator
-        in the query, as `dropDuplicates` before the window -> how many there are.
+    Key of a timer -> an empty text; store and digest of an entry of another operator in the query, as `dropDuplicates`
+    before the window -> how many there are.
     """
     value, entry = F.sha2("value.body", 256), F.sha2("user_map_value.body", 256)
     found: dict[tuple[Any, ...], str] = {}
@@ -83,12 +82,7 @@ def decode_savepoint(
 ) -> int:
     """Decode every stored value of a savepoint, in a copy on this host, and return how many there are.
 
-    Args:
-        archive: where the files are; the manifest need not be there yet.
-        manifest: the savepoint.
-        advice: what to do if the state cannot be read, for the error.
-        s3: how S3 is reached.
-        spark: the session that reads; a new one, which could also restore the savepoint, if not given.
+    The manifest need not be in the archive yet. `advice` is what to do if the state cannot be read, for the error.
     """
     session = session_for((manifest.checkpoint, *(table.path for table in manifest.tables.values())), spark, s3)
     count = 0

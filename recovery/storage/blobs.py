@@ -121,19 +121,8 @@ def upload(
 ) -> TransferProgress:
     """Store the contents that the archive does not have yet, and read all of them back; damaged ones are sent again.
 
-    Args:
-        archive: where to.
-        folder: the checkpoint the files are in.
-        files: which of its files, as they were described.
-        progress: called after each file.
-
-    Returns:
-        What was sent and what was there already; equal contents count once.
-
-    Raises:
-        FileNotFoundError: a file was removed meanwhile.
-        ChangedMeanwhile: a file is no longer as it was described.
-        DamagedSavepoint: what is read back differs.
+    Returns what was sent and what was there already; equal contents count once. Raises `FileNotFoundError` or
+    `ChangedMeanwhile` if a file is no longer as it was described, `DamagedSavepoint` if what is read back differs.
     """
     unique = {file.blob: file for file in files}
     stored = archive.sizes("blobs/")
@@ -180,8 +169,7 @@ def _is_intact(archive: Archive, file: SavedFile) -> bool:
 def download(archive: Archive, file: SavedFile, *into: ByteSink) -> None:
     """Write the content of a file into sinks, piece by piece.
 
-    Raises:
-        DamagedSavepoint: its blob is missing or altered. What was written so far stays there.
+    Raises `DamagedSavepoint` if its blob is missing or altered; what was written so far stays there.
     """
     name = f"{file.blob} ({file.path})"
     sink = CheckedSink(*into, limit=file.size, name=name)

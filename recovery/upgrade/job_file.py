@@ -38,12 +38,7 @@ class _StartReached(BaseException):
 
 
 def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> DeltaJob:
-    """Return the job that a file declares; `path.py:NAME` has another name than `job`.
-
-    Raises:
-        JobFileError: the file is not there, fails, declares no job, or starts something else.
-        DeclarationError: the job is declared wrongly.
-    """
+    """Return the job that a file declares; `path.py:NAME` has another name than `job`. Raises `JobFileError`."""
     path, name = _split_name(os.fspath(file))
     with _block_query_starts(path) as started, _redirect_output_and_errors(path):
         try:

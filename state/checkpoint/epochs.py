@@ -126,11 +126,7 @@ def stored_pointer(root: CheckpointFolder) -> Pointer | None:
 
 
 def require_no_later_epoch(root: CheckpointFolder) -> None:
-    """Refuse a checkpoint that has lost its pointer, or never got it (A6, A11): a start would begin with epoch 0 again.
-
-    Raises:
-        CorruptState: there are epochs after the first one.
-    """
+    """Refuse a checkpoint that has lost its pointer, or never got it (A6, A11): a start would begin at epoch 0."""
     newest = max(epoch_numbers(root), default=0)
     if not newest:
         return
@@ -174,11 +170,7 @@ def next_epoch(root: CheckpointFolder, known: Iterable[int] = ()) -> int:
 
 
 def make_epoch(root: Root, epoch: int, begin: Begin) -> Root:
-    """Make the folder of a new epoch, which is not current yet, and return it.
-
-    Raises:
-        CheckpointError: another process has made this epoch meanwhile.
-    """
+    """Make the folder of a new epoch, which is not current yet, and return it. Raises if another process made it."""
     folder = epoch_folder(root, epoch)
     try:
         folder.write_json(BEGIN_FILE, asdict(begin))
@@ -202,13 +194,8 @@ def create_pointer(root: CheckpointFolder, pointer: Pointer) -> None:
 def switch(root: CheckpointFolder, old: bytes | None, pointer: Pointer) -> None:
     """Let another epoch be current: the one step of a restore or reset before which nothing has changed.
 
-    Args:
-        root: the checkpoint.
-        old: the content of `job.json` when the caller read it; None if there was none.
-        pointer: what it becomes.
-
-    Raises:
-        CheckpointError: another process has switched it meanwhile. Nothing was changed.
+    `old` is the content of `job.json` when the caller read it; None if there was none. Raises `CheckpointError` if
+    another process has switched it meanwhile.
     """
     if old is None:
         create_pointer(root, pointer)

@@ -121,12 +121,7 @@ def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
 
 
 def read_record(folder: CheckpointFolder) -> JobRecord | None:
-    """Return the record of the checkpoint's job, None for a folder without one.
-
-    Raises:
-        CorruptState: the record is damaged.
-        StateVersionError: it was written by a version of Panekeeper whose state this one cannot read.
-    """
+    """Return the record of the checkpoint's job, None for a folder without one. Raises `StateError`."""
     value = read_object(folder, JOB_FILE)
     return None if value is None else JobRecord.from_json(value)
 

@@ -185,11 +185,7 @@ class PreviousRun:
 
 
 def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner | None:
-    """Return the owner of the lease, which may have crashed; None if the last one released it.
-
-    Raises:
-        CheckpointError: the file is damaged.
-    """
+    """Return the owner of the lease, which may have crashed; None if the last one released it."""
     try:
         stored = folder.read_json(name)
         if stored is None:
@@ -231,10 +227,7 @@ def previous_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> Previo
     """Return the last run on a checkpoint that has committed a batch, None if there was none.
 
     A start that was aborted before its first batch is no run: it has left the run before it in its own fields.
-
-    Args:
-        folder: the checkpoint.
-        crashed: the owner of the lease that a crashed job has left; None if the last job released its lease.
+    `crashed` owns the lease that a crashed job has left; None if the last job released its lease.
     """
     last, _ = _last(folder, crashed)
     if last.get("has_run", True):
@@ -254,8 +247,7 @@ def last_run(folder: CheckpointFolder, crashed: LeaseOwner | None) -> PreviousRu
 def put_before(folder: CheckpointFolder, crashed: LeaseOwner | None, run: PreviousRun) -> LeaseOwner | None:
     """Store which run is the last that has committed a batch, as `previous_run` returns it from then on.
 
-    Returns:
-        The owner of the crashed job's lease as it is to be put back.
+    Returns the owner of the crashed job's lease as it is to be put back.
     """
     before = None if run == last_run(folder, crashed) else run
     if end := _last(folder, crashed)[1]:
@@ -294,15 +286,9 @@ def newest_claim_number(folder: CheckpointFolder) -> int:
 
 
 def make_claim(folder: CheckpointFolder, owner: LeaseOwner, after: int) -> LeaseOwner:
-    """Claim the lease, and return the owner with the number of its claim.
+    """Claim the lease, and return the owner with the number of its claim. Raises `FileExistsError`.
 
-    Args:
-        folder: the checkpoint.
-        owner: the new one.
-        after: the newest claim before the lease was found to be free. A start that has claimed it since is faster.
-
-    Raises:
-        FileExistsError: another start has made the same claim meanwhile, or a newer one.
+    `after` is the newest claim before the lease was found to be free. A start that has claimed it since is faster.
     """
     owner = replace(owner, claim=after + 1)
     try:

@@ -43,12 +43,10 @@ class ControlCleanup:
         self._next = 0
 
     def remove_processed(self, last: int, query: StreamingQuery | None) -> None:
-        """Remove what the committed batches have processed. To be called between the planning of two batches.
+        """Remove what the committed batches have processed, up to the last control file that one has read.
 
-        Args:
-            last: the last control file that a committed batch has read.
-            query: the query that runs; None if there is none, or if it has listed the control files once and for all,
-                as one of what is available: it would read those again that its map has no more.
+        To be called between the planning of two batches. `query` is None if none runs, or if it has listed the control
+        files once and for all, as one of what is available: it would read those again that its map has no more.
         """
         try:
             present = remove_processed(self._files, last)

@@ -74,12 +74,7 @@ class RunEnd:
         self._last_control_file = last_control_file
 
     def note(self, *, is_flush: bool, drain_file: int | None) -> bool:
-        """Take note of what a batch has processed, and return whether the run ends with it.
-
-        Args:
-            is_flush: a flush.
-            drain_file: number of the control file with the newest drain; None if there was none.
-        """
+        """Note what a batch has processed: a flush, or this control file with a drain; return whether the run ends."""
         if is_flush:
             self.flushed.set()
         elif (drain_file or 0) > self._last_control_file:
@@ -288,12 +283,9 @@ class Job:
             self._lease.release_if_ended()
 
     def _acquire_lease(self) -> None:
-        """Acquire the lease again, if the job has released it, and check that the checkpoint is still the same.
+        """Acquire the lease again, if the job has released it; refuse a checkpoint that is not the same any more.
 
-        Raises:
-            CheckpointInUse: another job runs there now.
-            CheckpointError: the checkpoint was restored or reset meanwhile, or that was begun, or another run has been
-                on it, which may have other tables.
+        It may have been restored or reset, or another run has been on it, which may have other tables.
         """
         self._lease.acquire()
         try:
@@ -441,13 +433,9 @@ class Job:
         return report
 
     def _note_outage(self, well_until_us: int) -> None:
-        """Note for the downtime report that the process was suspended, or its clock was set, while the job ran.
+        """Note for the downtime report that the process was suspended, or its clock was set.
 
-        Args:
-            well_until_us: the last time at which it is known to have run, us since the epoch.
-
-        Raises:
-            CheckpointInUse: another job has taken over meanwhile; its control stream is not written to.
+        All was well until this time. If another job has taken over meanwhile, its control stream is not written to.
         """
         self._lease.require_held()
         self._lease.set_previous(PreviousRun.at(self._name, well_until_us))

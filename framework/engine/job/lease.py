@@ -181,12 +181,10 @@ class Lease:
     def set_job(
         self, end_state: Callable[[], str | None], end_job: Callable[[CheckpointInUse], None] = lambda _: None
     ) -> None:
-        """Set how the lease finds out that its job has ended, and how it ends the job.
+        """Set what returns how the job has ended (None while it runs; called often), and what ends it with an error.
 
-        Args:
-            end_state: returns how the job has ended, None while it runs. Called often.
-            end_job: ends the job, idle or not, with an error: the lease was taken over; or it could not be renewed for
-                as long as it lasts, so that it may be taken over. Called once.
+        The latter is called once: the lease was taken over; or it could not be renewed for as long as it lasts, so that
+        it may be taken over.
         """
         self._end_state, self._end_job = end_state, end_job
 
@@ -203,11 +201,7 @@ class Lease:
             return self._is_held
 
     def release(self, state: str) -> None:
-        """Release the lease and write to `stopped.json` how the job ended. Never raises.
-
-        Args:
-            state: "ended", "failed" or "flushed".
-        """
+        """Release the lease and write to `stopped.json` how the job ended: ended, failed or flushed. Never raises."""
         with self._lock:
             if not self._is_held:
                 return
@@ -342,18 +336,10 @@ def acquire(
     now: Callable[[], int] = now_us,
     watch: Watch | None = None,
 ) -> Lease:
-    """Acquire the lease of a checkpoint for the job `name` of this process.
+    """Acquire the lease of a checkpoint for the job `name` of this process, or for `what` else it does with it.
 
-    Args:
-        folder: the checkpoint.
-        name: the job's name.
-        what: what this process does with the checkpoint, as in "the restore of job".
-        now: returns the wall-clock time, us since the epoch.
-        watch: how a job on another host is watched, of which the clocks say that it has crashed.
-
-    Raises:
-        CheckpointInUse: another job runs on it, or is being started on it.
-        CheckpointError: the folder cannot be written, or cannot refuse one of two starts at the same time.
+    Raises `CheckpointInUse` if another job runs on it, or is being started on it; `CheckpointError` if the folder
+    cannot be written, or cannot refuse one of two starts at the same time.
     """
     lease = Lease(folder, LeaseOwner.of_this_process(name, what), now, watch)
     lease.acquire()

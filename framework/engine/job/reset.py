@@ -82,18 +82,10 @@ class ResetPreview:
 def reset_to_initial_state(
     files: CheckpointFiles, tables: Tables, *, confirm: str | None, require_held: Callable[[], None]
 ) -> ResetPreview:
-    """Reset the job of a checkpoint and return what was discarded.
+    """Reset the job of a checkpoint, whose lease the caller holds, and return what was discarded.
 
-    Args:
-        files: the folder of the current epoch, whose lease the caller holds.
-        tables: the job's tables.
-        confirm: the job's name, which confirms the reset.
-        require_held: raises if the lease is lost.
-
-    Raises:
-        NotConfirmed: `confirm` is not the job's name; the error says what would be discarded.
-        SinkError: the declared view is not the one that the job has written, and may be another job's; or the tables
-            belong to another checkpoint by now.
+    Raises `NotConfirmed` unless `confirm` is the job's name; `SinkError` if the declared view is not the one that the
+    job has written, and may be another job's, or if the tables belong to another checkpoint by now.
     """
     root, spark = files.checkpoint, files.spark
     pointer, record = read_pointer(root), read_record(files)

@@ -44,19 +44,10 @@ def roll_forward(
     confirmed: Collection[str] = (),
     on_step: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Do what is left of what began an epoch. May be killed and repeated.
+    """Do what is left of what began an epoch, whose lease is held. May be killed and repeated.
 
-    Args:
-        folder: that of the epoch, whose lease is held.
-        record: what it says of the job.
-        spark: returns a session that reaches the tables.
-        require_held: raises if the lease is lost; called before each change.
-        confirmed: paths of tables that go back although other jobs have written to them.
-        on_step: called with each step that is done.
-
-    Raises:
-        SinkError: Delta refuses to take a table back, or it would lose rows of other jobs.
-        CheckpointInUse: the lease is lost.
+    Paths that are `confirmed` go back although other jobs have written to them. Raises `SinkError` if Delta refuses to
+    take a table back, or if it would lose rows of other jobs.
     """
     begin = read_begin(folder)
     if begin is None or begin.is_done:

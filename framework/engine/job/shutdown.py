@@ -41,7 +41,11 @@ class RunningJob(Protocol):
         ...
 
     def await_end(self, timeout: float) -> bool:
-        """Return whether it has ended; raise the error by which it has."""
+        """Wait until a job ends, end it if a signal comes that wants that, and return whether it has ended.
+
+        `is_over` waits for so many seconds for the end. Raises `KeyboardInterrupt` if Ctrl-C has ended it; or, in the
+        kernel of a notebook, the wait.
+        """
         ...
 
     def drain(self) -> object:
@@ -83,14 +87,8 @@ def await_end(
 ) -> bool:
     """Wait until a job ends, end it if a signal comes that wants that, and return whether it has ended.
 
-    Args:
-        is_over: waits for so many seconds for the end, and returns whether the job has ended.
-        deadline: until when to wait at most.
-        drain: drains the job.
-        stop: stops it.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C has ended it; or, in the kernel of a notebook, the wait.
+    `is_over` waits for so many seconds for the end. Raises `KeyboardInterrupt` if Ctrl-C has ended it; or, in the
+    kernel of a notebook, the wait.
     """
     with SignalRequests() as signals:
         while not is_over(0.2):

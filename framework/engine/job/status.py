@@ -267,12 +267,7 @@ class RunTotals:
             }
 
     def report(self, spark: Mapping[str, Any] | None = None, tick_failure: TickFailure | None = None) -> dict[str, Any]:
-        """Return what the job reports of itself, as JSON-able fields: `open_work`, and `progress` with what Spark says.
-
-        Args:
-            spark: what Spark says of the query (`query.QueryProgress`).
-            tick_failure: why no tick can be written; None if all is well.
-        """
+        """Return what the job reports of itself as fields of JSON: `open_work`, and `progress` with what Spark says."""
         ticks = {"no_tick_since": tick_failure.since_us, "tick_error": tick_failure.error} if tick_failure else {}
         return self.open_work() | {"progress": self.progress() | dict(spark or {}) | ticks}
 

@@ -65,10 +65,6 @@ def require_fitting_tables(
     """Refuse tables that do not fit the checkpoint, and return what those have that do.
 
     No batch is left that tables have in part; those `declared` are all there, and the last start had those `made`.
-
-    Raises:
-        CheckpointError: a table has a batch that this checkpoint has not begun.
-        SinkError: a table belongs to another checkpoint or role, is an older copy, or has rows that are discarded.
     """
     tables = {role: path for role, path in declared.items() if path is not None}
     last = cache(partial(opened.last_transaction, files.spark))  # nobody else commits under our transactions
@@ -134,14 +130,8 @@ def require_no_discarded_rows(
     A savepoint has the tables that the job had then. One that was declared since still has what it got, and batches
     that are run again come with the next epoch, which it would take for new ones. It may have gone back with a restore
     to another savepoint in between, so it must have joined in this very epoch (`framework/engine/sink/fencing.py`).
-
-    Args:
-        record: what the checkpoint says of the job.
-        tables: role -> path.
-        written: paths of those that the checkpoint names as its own.
-        last_transaction: reads them.
-        has_rows: returns whether a table has rows.
-        is_new: the epoch has no batch. Then tables keep what they have, but for the view, which a reset empties.
+    Those `written` are the checkpoint's own. In an epoch without a batch tables keep what they have, but for the view,
+    which a reset empties.
     """
     earlier = record.earlier_epochs(before=record.epoch)
     own = set() if is_new else {place_of(path) for path in written}
@@ -170,13 +160,8 @@ def require_all_batches(
 ) -> TableRecord:
     """Refuse tables that are behind the checkpoint of their job, and return what those have that are not.
 
-    Args:
-        known: what they had after the last batch of this epoch, as it is recorded; empty if there was none.
-        record: what the checkpoint says of the job.
-        tables: role -> path.
-        ids: role -> id of the table.
-        last_transaction: reads them.
-        written: paths of those that the checkpoint has named as its own in this epoch.
+    `known` is what they had after the last batch of this epoch, as it is recorded; `written` are the paths of those
+    that the checkpoint has named as its own in this epoch.
     """
     found: TableRecord = {role: dict(one) for role, one in known.items()}
     own = {place_of(path) for path in written}
@@ -193,11 +178,7 @@ def require_all_batches(
 def require_has(
     record: JobRecord, role: str, path: str, id_: str, known: Mapping[str, Any], last_transaction: LastTransaction
 ) -> None:
-    """Refuse a table with this id if it lacks what is `known` to be written to it.
-
-    Raises:
-        SinkError: it is an older copy, or another table.
-    """
+    """Refuse an older copy, or another table, by what is `known` to be written to the one with this role."""
     batch = last_transaction(path, record.transaction(role))
     is_other = known["batch"] >= 0 and known["id"] != id_  # whatever it has: the batches before are in that one
     if batch >= known["batch"] and not is_other:
@@ -219,12 +200,7 @@ def _missing(role: str, path: str, what: str) -> SinkError:
 
 
 def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec: JobSpec, writer: TableWriter) -> None:
-    """Let the tables and a sink of the user's own be those of this start, and record its declaration.
-
-    Raises:
-        CheckpointInUse: the lease is lost.
-        SinkError: a table belongs to another checkpoint, or Delta refuses a column.
-    """
+    """Let the tables and a sink of the user's own be those of this start, and record its declaration."""
     spark = files.spark
     files.before_change()
     secure(spark, asdict(tables), record, writer.tables)  # before they are altered, and named as the job's own

@@ -58,11 +58,7 @@ class CheckpointFiles(JsonFiles):
     before_change: Callable[[], None] = field(default=_permitted, compare=False, repr=False)
 
     def while_held(self, require_lease: Callable[[], None]) -> CheckpointFiles:
-        """Return the same folder for a holder of its lease, which changes nothing once it has lost that.
-
-        Args:
-            require_lease: raises if the lease is lost.
-        """
+        """Return the same folder for a holder of its lease, which changes nothing once it has lost that."""
         return replace(self, before_change=require_lease)
 
     def unchecked(self) -> CheckpointFiles:
@@ -99,11 +95,7 @@ class CheckpointFiles(JsonFiles):
         return sorted(status.getPath().getName() for status in manager.list(path))
 
     def read(self, name: str) -> bytes:
-        """Return the content of a small file.
-
-        Raises:
-            FileNotFoundError: there is none of that name.
-        """
+        """Return the content of a small file. Raises `FileNotFoundError`; `ValueError` by Hadoop's checksum of it."""
         if self._local is not None:
             return self._local.read(name)
         manager, path = self._manager(), self._path(name)
@@ -149,11 +141,7 @@ class CheckpointFiles(JsonFiles):
         return self.local_folder() or self
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
-        """Replace a small file if its content is still the old one; where no store can say so, as HDFS, by a rename.
-
-        Raises:
-            FileExistsError: it is another.
-        """
+        """Replace a small file if its content is still the old one; where no store can say so, as HDFS, by a rename."""
         self.before_change()
         if (local := self.local_folder()) is not None:
             local.swap(name, old, new)
@@ -241,11 +229,7 @@ class CheckpointFiles(JsonFiles):
 def file_manager(checkpoint: str, default_file_system: str, given: str | None, state_format: str | None) -> str | None:
     """Return the class to name in `MANAGER_SETTING`, None for Spark's own choice.
 
-    Args:
-        checkpoint: the folder, as a path or URL.
-        default_file_system: the URL that a path without a scheme belongs to, such as `file:///`.
-        given: the user's own choice; it does not count for S3, where a wrong one loses files.
-        state_format: what the session says in `FORMAT_SETTING`.
+    What the user has given does not count for S3, where a wrong one loses files.
 
     >>> file_manager("s3a://bucket/checkpoint", "file:///", None, "2").rpartition(".")[2]
     'AbortableStreamBasedCheckpointFileManager'

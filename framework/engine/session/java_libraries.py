@@ -167,11 +167,7 @@ def require_given(libraries: JavaLibraries) -> None:
 
 
 def cached_jars(libraries: JavaLibraries) -> list[Path]:
-    """Return the jars of some libraries as local files, fetched if they are not there yet.
-
-    Raises:
-        SetupError: they are not in the cache and cannot be fetched.
-    """
+    """Return the jars of some libraries as local files, fetched if they are not there yet. Raises `SetupError`."""
     folder = cached_folder(
         f"jars/{libraries.folder}",
         lambda work: _fetch(libraries, work),
@@ -242,12 +238,8 @@ def cache_folder() -> Path:
 def cached_folder(name: str, make: Callable[[Path], Path], is_whole: Callable[[Path], bool]) -> Path:
     """Return a folder of the cache, made first if it is not there; complete, also if several processes make it.
 
-    One that is not whole is made again: what cleans up caches may remove old files and leave the folder.
-
-    Args:
-        name: its path in the cache.
-        make: is given an empty folder to work in, and returns which folder in it, or itself, is to be kept.
-        is_whole: returns whether a folder that is there has all that is needed of it.
+    `make` is given an empty folder to work in, and returns which folder in it, or itself, is to be kept. One that is
+    not whole is made again: what cleans up caches may remove old files and leave the folder.
     """
     folder = cache_folder().absolute() / name
     if folder.is_dir() and is_whole(folder):

@@ -22,13 +22,7 @@ _REFUSED = ("Authorization", "Authentication")
 def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -> None:
     """Check that a topic exists and may be described with these options, as producers do before they write.
 
-    Args:
-        spark: a session with the Kafka connector.
-        topic: its name.
-        options: of Spark's connector; those that begin with "kafka." are settings of Kafka's client.
-
-    Raises:
-        OutputNotWritable: it does not exist, no broker responds, or access is refused.
+    Raises `OutputNotWritable` if it does not exist, no broker responds, or access is refused.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -50,11 +44,7 @@ def require_topic(spark: SparkSession, topic: str, options: Mapping[str, str]) -
 
 
 def kafka_problem(text: str) -> str | None:
-    """Return what an error of Spark's Kafka connector means, as a sentence without its end; None for another error.
-
-    Args:
-        text: all that the error says.
-    """
+    """Return what an error of Spark's Kafka connector means, as a sentence without its end; None for another error."""
     if _DATA_LOSS.search(text):
         reason = _REASON.search(text)
         which = f" ({reason[1].rstrip('.')})" if reason else ""

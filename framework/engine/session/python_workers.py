@@ -87,11 +87,7 @@ def prepare_workers(spark: SparkSession) -> None:
 
 
 def require_packages(spark: SparkSession) -> None:
-    """Check once that the Python workers of a session have all packages, unless they run this very Python.
-
-    Raises:
-        SetupError: one is missing, or no worker can be started; the message says what to set.
-    """
+    """Check once that the Python workers of a session have all packages, unless they run this very Python."""
     context: Any = spark.sparkContext
     if context.applicationId in _checked or (_is_local(context) and context.pythonExec == sys.executable):
         return
@@ -147,14 +143,7 @@ class DeferredProcessor(StatefulProcessor):
     """Travels as the bytes of a processor whose state variables are those of `SparkStore`."""
 
     def __init__(self, processor: StatefulProcessor) -> None:
-        """Serialize the processor.
-
-        Args:
-            processor: gets its handle and its rows in tasks alone.
-
-        Raises:
-            pickle.PicklingError: it holds something that cannot be serialized.
-        """
+        """Serialize the processor, which gets its handle and its rows in tasks alone. Raises `pickle.PicklingError`."""
         self._serialized = _pickle.dumps(processor)
 
     def init(self, handle: StatefulProcessorHandle) -> None:

@@ -151,13 +151,7 @@ def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, k
 
 
 def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[str, str]:
-    """Return every setting of ours.
-
-    Args:
-        cores: of this machine; None on a cluster, whose cores are seen when a job starts.
-        memory: of this machine, in bytes.
-        jars: the Java libraries of the session.
-    """
+    """Return every setting of ours. On a cluster `cores` are None: they are seen when a job starts."""
     return {
         # Delta, from local files: no start but the first needs the network.
         **({"spark.jars": ",".join(map(str, jars))} if jars else {}),

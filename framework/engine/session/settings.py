@@ -95,11 +95,7 @@ def session_zone(spark: SparkSession) -> str:
 
 
 def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None:
-    """Refuse a session in which the columns of the job mean something else.
-
-    Raises:
-        IncompatibleCheckpoint: the time zone is another one: days, and times in text, would be others.
-    """
+    """Refuse a session with another time zone, in which days, and times in text, would be others."""
     before, now = record.settings.get(TIME_ZONE), session_zone(files.spark)
     if before is not None and before != now:
         raise IncompatibleCheckpoint(
@@ -110,12 +106,7 @@ def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None
 
 
 def require_state_settings(files: CheckpointFiles) -> None:
-    """Check the session of a query of the user's own, to which no settings can be given.
-
-    Raises:
-        SetupError: its queries do not keep their state in RocksDB, or not in the format of the checkpoint, or do not
-            write whole files on S3.
-    """
+    """Check the session of a query of the user's own, to which no settings can be given. Raises `SetupError`."""
     conf = files.spark.conf
     name, wanted = STATE_PROVIDER, STATE_SETTINGS[STATE_PROVIDER]
     if conf.get(name, None) != wanted:

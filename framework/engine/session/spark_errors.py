@@ -112,11 +112,7 @@ def _translated(error: BaseException, job: str) -> PanekeeperError:
 
 @contextmanager
 def translate_full_disk(job: str) -> Iterator[None]:
-    """Translate the error of a full disk that the block raises; other errors pass.
-
-    Raises:
-        OutputNotWritable: a disk is full.
-    """
+    """Translate the error of a full disk that the block raises; other errors pass."""
     try:
         yield
     except PanekeeperError:

@@ -179,9 +179,6 @@ class DeltaTables:
         """Return what `act` returns, which makes one commit, or reads; None: Spark must do it.
 
         It must for the rest of the run, unless the store of the table did not respond.
-
-        Raises:
-            SinkError: a later epoch of the job has begun, or the table cannot be written.
         """
         if self._open.get(path, ...) is not None:
             self._refused.pop(path, None)

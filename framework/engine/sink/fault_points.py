@@ -29,12 +29,6 @@ hook: Hook | None = None
 
 
 def fault_point(step: str, number: int, table: str = "") -> None:
-    """Call the hook, if there is one. What it raises, the step raises.
-
-    Args:
-        step: its name.
-        number: of the micro-batch, or of the step of a reset or an upgrade.
-        table: path of the table that the step is about, if any.
-    """
+    """Call the hook, if there is one, with the number of the batch, or of the step of a reset or an upgrade."""
     if hook is not None:
         hook(step, number, table)

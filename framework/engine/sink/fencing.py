@@ -50,14 +50,10 @@ def fence(
     joined: JobRecord | None = None,
     batch: int | None = None,
 ) -> None:
-    """Let no process that runs in one of these epochs commit to the tables any more. May be repeated.
+    """Let no process that runs in one of these epochs of the job commit to the tables any more. May be repeated.
 
-    Args:
-        spark: the session that reaches the tables.
-        tables: role -> path; None, or no Delta table there: nothing to do.
-        epochs: the job's record as it is in each of them.
-        joined: the record of the job in the epoch that begins with these tables, or has begun; they are to say so.
-        batch: the last one, whose rows they have from the epoch before: it is never to be run again.
+    `joined` is the record of the job in the epoch that begins with these tables, or has begun; they are to say so.
+    `batch` is the last one, whose rows they have from the epoch before: it is never to be run again.
     """
     opened = DeltaTables()
     for path, notes in _notes(tables, epochs, joined, batch):
@@ -87,17 +83,10 @@ def own(
     *,
     take: bool = False,
 ) -> None:
-    """Record that a checkpoint writes to these tables, and check that no other one does.
+    """Record that a checkpoint writes to these tables, and refuse those of another one.
 
-    Args:
-        spark: the session that reaches the tables.
-        tables: role -> path; None for one that is not wanted. Several jobs may share those that are not `OWNED`.
-        record: the checkpoint's record of its job.
-        opened: the tables that are open already.
-        take: they are the tables of this checkpoint from now on: it was restored with them, or is a clone.
-
-    Raises:
-        SinkError: another checkpoint writes to one of them.
+    Several jobs may share those that are not `OWNED`. With `take` they are the tables of this checkpoint from now on:
+    it was restored with them, or is a clone.
     """
     opened = opened or DeltaTables()
     own, *former = _owners(record)
@@ -120,9 +109,6 @@ def require_owned(
     """Refuse tables of another checkpoint; one that has no owner yet may be anybody's. Writes nothing.
 
     A checkpoint whose place this one has taken by a restore is no other one. The tables are all there.
-
-    Raises:
-        SinkError: another checkpoint writes to one of them.
     """
     opened = opened or DeltaTables()
     for path in filter(None, tables.values()):

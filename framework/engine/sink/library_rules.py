@@ -65,16 +65,7 @@ class UnreachableTable(UnsupportedTable):
 
 
 def open_to_read(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
-    """Open a table that the library reads; it may not write each of them as Spark's Delta does.
-
-    Args:
-        url: its folder, or `s3a://bucket/path`.
-        options: of `storage_options`, for a table on S3.
-        version: as of which it is read; its newest one, if not given.
-
-    Raises:
-        UnsupportedTable: it cannot read it.
-    """
+    """Open a table that the library reads; it may not write each of them as Spark's Delta does."""
     _require_plain_name(url)
     try:
         with panic_as_unsupported():
@@ -107,15 +98,8 @@ def open_table(url: str, options: Mapping[str, str], version: int | None = None)
 def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> dict[str, Any]:
     """Create an empty table, unless there is one; return its metadata as the log has it.
 
-    Args:
-        path: its folder, as Spark names it.
-        options: of `storage_options`, for a table on S3.
-        schema: the JSON text of its columns, as in its log.
-        properties: its properties.
-
-    Raises:
-        UnsupportedTable: the library cannot write such a table, or not there; or Spark may refuse it, which refuses
-            more, and could not restore the table.
+    Raises `UnsupportedTable` if the library cannot write such a table, or not there; or if Spark may refuse it, which
+    refuses more, and could not restore the table.
     """
     columns = json.loads(schema)
     _require_types(columns)
@@ -197,8 +181,7 @@ def panic_as_unsupported() -> Iterator[None]:
 def files_of(delta: DeltaTable) -> pa.Table:
     """Return the files of an open table, one a row: `path`, `size_bytes`, and what Delta knows of their values.
 
-    Raises:
-        UnsupportedTable: some of them are not in its folder.
+    Raises `UnsupportedTable` if some of them are not in its folder.
     """
     files = pa.table(delta.get_add_actions(flatten=True))
     if any(path.startswith(("/", "file:")) or "://" in path for path in files.column("path").to_pylist()):
@@ -212,14 +195,7 @@ def text_of(error: Exception) -> str:
 
 
 def table_url(path: str) -> str:
-    """Return the name of a table's folder for the library.
-
-    Args:
-        path: as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
-
-    Raises:
-        UnsupportedTable: the library does not reach it.
-    """
+    """Return the name of a table's folder for the library, of a path as Spark names it. Raises `UnsupportedTable`."""
     folder = local_folder(path)
     if folder is None and not path.startswith("s3a://"):
         raise UnsupportedTable(f"{path} is neither on a local disk nor on S3")
@@ -275,15 +251,10 @@ _PROVIDERS = frozenset(
 
 
 def storage_options(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the library's options for the store and the credentials that Spark uses on S3.
+    """Return the library's options for the store and the credentials that Spark uses on S3, by those of `S3A_SETTINGS`.
 
-    Commits are conditional writes: S3 refuses the second of two commits of one version.
-
-    Args:
-        settings: those of `S3A_SETTINGS` that have a value.
-
-    Raises:
-        UnsupportedTable: a setting has no counterpart in the library, such as encryption by a key.
+    Commits are conditional writes: S3 refuses the second of two commits of one version. Raises `UnsupportedTable` for a
+    setting without a counterpart in the library, such as encryption by a key.
     """
     for name in ("encryption.algorithm", "server-side-encryption-algorithm", "acl.default"):
         if settings.get(name):

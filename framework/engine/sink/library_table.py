@@ -86,12 +86,9 @@ class LibraryTable:
             return self._snapshot().version_of(app_id)
 
     def require_as_recorded(self, id_: str, app_id: str, after: int) -> None:
-        """Refuse a table that was put in the place of the recorded one, also while this one was open (A6).
+        """Refuse a table that was put in the place of the one with this id, also while that was open (A6).
 
-        Args:
-            id_: of the recorded table; empty if it is not known.
-            app_id: the transaction id of its batches.
-            after: the newest version that it has of that.
+        `after` is the newest version that it has of a transaction id; an empty id is not known.
         """
         if self._folder is not None and self._open is not None and not self._open.is_there(Path(self._folder)):
             self.reopen()
@@ -108,13 +105,7 @@ class LibraryTable:
         return int(pc.sum(files.column("num_records")).as_py())
 
     def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
-        """Append rows, once; return whether that was now.
-
-        Args:
-            rows: with the columns of the table, in any order.
-            app_id: the transaction id.
-            version: the transaction version: rises from commit to commit.
-        """
+        """Append rows, with the columns of the table in any order, once; return whether that was now."""
         return self._commit_batch(app_id, version, lambda table, once: table.append(rows, once))
 
     def append_files(self, files: list[AddAction], app_id: str, version: int) -> bool:
@@ -126,25 +117,21 @@ class LibraryTable:
     ) -> bool:
         """Insert rows whose keys the table does not have, and replace a row that is older than the given one. Once.
 
-        If all rows are older, the transaction alone is committed: a start looks for it (A6).
-
-        Null is a key like any other. Rows that begin after everything in the table are new by that alone, and are
-        appended: see docs/decisions/0014-small-commits.md.
+        If all rows are older, the transaction alone is committed: a start looks for it (A6). Null is a key like any
+        other. Rows that begin after everything in the table are new by that alone, and are appended: see
+        docs/decisions/0014-small-commits.md.
 
         Args:
             rows: with the columns of the table; no two have the same keys.
             app_id: the transaction id.
             version: the transaction version: rises from commit to commit.
-            keys: columns by which rows differ; none if the table holds one row.
+            keys: columns by which rows differ; none if the table holds one row. Floating-point numbers are
+                refused: 0.0 and NaN have several forms, which Spark takes for equal and the library does not.
             newer_by: a row replaces one in the table unless its value here is less; null is not less than any.
             since: a key of type timestamp that mostly rises, if there is one: files that end before are not read.
 
         Returns:
             Whether anything was committed now; False if the table had this version.
-
-        Raises:
-            UnsupportedTable: a key is a floating-point number: 0.0 and NaN have several forms, which Spark takes
-                for equal and the library does not.
         """
         for key in keys:
             if pa.types.is_floating(rows.schema.field(key).type):
@@ -154,16 +141,10 @@ class LibraryTable:
         )
 
     def note(self, transactions: Mapping[str, int]) -> bool:
-        """Commit transactions without rows, unless the table has that version of them, or a later one.
+        """Commit transactions without rows, those of which the table lacks that version; return whether it lacked any.
 
         With version `FENCED`, nobody can commit under an id any more: not a process that was paused, nor Spark. A
         library commit under it raises `SinkError`; Spark skips its write silently.
-
-        Args:
-            transactions: id -> version.
-
-        Returns:
-            Whether the table lacked any of them until now.
         """
         return self._commit(
             "a note",
@@ -172,13 +153,7 @@ class LibraryTable:
         )
 
     def own(self, app_id: str, version: int, *, take: bool) -> int:
-        """Commit a transaction version unless the table has one under this id, and return the one that it has then.
-
-        Args:
-            app_id: the transaction id.
-            version: which stands for an owner of the table.
-            take: commit it also if the table has another one.
-        """
+        """Commit a version, which stands for an owner, unless the table has one or `take`; return what it has then."""
 
         def missing() -> list[Transaction]:
             done = self.last_transaction(app_id)
@@ -426,13 +401,8 @@ def _require_readable_times(delta: DeltaTable, files: pa.Table, schema: pa.Schem
 
     An OPTIMIZE by others writes timestamps as INT96, which the library reads as nanoseconds since 1970 in 64 bits; with
     `datetimeRebaseModeInWrite=LEGACY` it writes days before 1582, and times before 1900, of the Julian calendar. Files
-    whose statistics show no such time are readable; of the others the footer says how they were written.
-
-    Args:
-        delta: the table.
-        files: as `files_of` has them.
-        schema: its columns.
-        readable: names of files that were found to be readable before; those that are found now are added.
+    whose statistics show no such time are readable; of the others the footer says how they were written. The names of
+    files that are found to be readable are added to `readable`.
     """
     times = [field for field in schema if _has_time(field.type)]
     if not times or not files.num_rows:
@@ -498,11 +468,7 @@ def _file_properties(schema: pa.Schema, rows: pa.Table | None = None) -> WriterP
 
     The library writes the least and the greatest value of a decimal as a double, or as the nearest 64-bit integer, and
     those of floats without NaN, which for Spark is greater than every number. By them a query for such a value would
-    skip the file, and not find the row.
-
-    Args:
-        schema: the columns.
-        rows: what the file will have; None if that is not known, as of one that a merge replaces.
+    skip the file, and not find the row. `rows` are None if they are not known, as of a file that a merge replaces.
     """
     exact = [field.name for field in schema if _has_exact_limits(field, rows)]
     return WriterProperties(

@@ -42,11 +42,7 @@ _log = logger("sink")
 
 
 def is_delta_table(spark: SparkSession, path: str) -> bool:
-    """Return whether there is a Delta table in a folder.
-
-    Raises:
-        SinkError: there is one, and it cannot be read.
-    """
+    """Return whether there is a Delta table in a folder. Raises `SinkError` if it cannot be read."""
     local = local_path(path)
     if local is not None and not any((one / "_delta_log").exists() for one in (local, *local.parents)):
         return False  # as Delta finds, which takes longer
@@ -66,11 +62,7 @@ def unreadable_table(path: str, error: Exception) -> SinkError:
 
 
 def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
-    """Return the metadata of a table as its log has it: `id`, `schemaString`, `configuration`, `partitionColumns`, ...
-
-    Raises:
-        SinkError: this version of Delta cannot read the table.
-    """
+    """Return a table's metadata as its log has it: `id`, `schemaString`, `configuration`, `partitionColumns`, ..."""
     try:
         snapshot = _snapshot(spark, path)
         snapshot.deltaLog().protocolRead(snapshot.protocol())
@@ -113,20 +105,11 @@ def merge(
     transaction: str,
     number: int,
 ) -> None:
-    """Insert rows that the table does not have, and replace those that are older, once.
+    """Insert rows (`s` in the condition) that the table (`t`) does not have, and replace those that are older, once.
 
     The settings are those of the query's own session, which Spark clones for each query. Appends that run beside it
-    bring their transaction as options and do not look at these settings.
-
-    Args:
-        spark: the session of the query.
-        source: the rows, `s` in the condition.
-        path: the folder of the table, `t` in the condition.
-        condition: which rows stand for the same.
-        newer_by: a row replaces one in the table unless its value here is less; null is not less than any.
-        is_copy: the rows are the same each time they are read.
-        transaction: the transaction id.
-        number: the transaction version.
+    bring their transaction as options and do not look at these settings. A row replaces one in the table unless its
+    value of `newer_by` is less; null is not less than any. `is_copy`: the rows are the same each time they are read.
     """
     settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **READ_SETTINGS}
 
@@ -153,17 +136,10 @@ def delete_all(spark: SparkSession, path: str, transaction: str) -> None:
 
 
 def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:
-    """Commit a transaction version unless the table has one under this id, and return the one that it has then.
+    """Commit a version, which stands for an owner, unless the table has one or `take`; return the one that it has then.
 
     An append under the version would be skipped where the table has a greater one, and of two appends at the same time
     Delta accepts both. A transaction that has looked for the version is refused if another one commits it meanwhile.
-
-    Args:
-        spark: the session that reaches the table.
-        path: the table's folder.
-        app_id: the transaction id.
-        version: the transaction version, which stands for an owner of the table.
-        take: commit it also if the table has another one.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 -- a commit without rows is not part of Delta's Python interface
     delta, nothing = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()
@@ -190,14 +166,6 @@ def repeat_while_others_commit(
     """Commit; if another writer came first, as an OPTIMIZE of the table, wait a little and commit again.
 
     Delta has then committed nothing, and the transaction version keeps a repetition from standing twice.
-
-    Args:
-        path: the table's folder.
-        commit: one commit, which reads the table anew.
-        sleep: waits for so many seconds.
-
-    Raises:
-        SinkError: others came first at each attempt.
     """
     for pause in (*PAUSES_S, None):
         try:
@@ -224,18 +192,11 @@ def _settings_of(transaction: str, number: int) -> dict[str, str]:
 
 
 def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddAction] | None:
-    """Write rows to a new folder in a table, of which the table knows nothing yet; return its files.
+    """Write rows to a new folder in a table, of which the table knows nothing yet; return its files, to be committed.
 
-    A process that is killed before they are committed leaves them for a VACUUM, or for `panekeeper maintain`.
-
-    Args:
-        rows: the same each time they are read.
-        table: its folder.
-        count: how many there are, if that is known: some ways in which Spark writes files leave those of failed tasks.
-
-    Returns:
-        What is to be committed. None: the table lacks columns by now, or the files other rows; so Spark has to
-        commit them.
+    None: the table lacks columns by now, or the files have not `count` rows, as some ways in which Spark writes files
+    leave those of failed tasks; then Spark has to commit the rows. A process that is killed before they are committed
+    leaves the files for a VACUUM, or for `panekeeper maintain`.
     """
     spark = rows.sparkSession
     if not _types_of(rows.schema).items() <= _types_of(spark.read.format("delta").load(table).schema).items():

@@ -52,17 +52,9 @@ class TableWriter:
     def write(
         self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: Callable[[], None]
     ) -> None:
-        """Make one idempotent commit for each table; each has the batch in its log then.
+        """Make one idempotent commit for each table; each has the batch in its log then. May be repeated.
 
-        Args:
-            spark: the session that reaches the tables.
-            batch: what is recorded of it.
-            packed: its packed rows, as far as they are large; not needed if none are.
-            require_lease: called just before each commit; raises if another job has taken over the checkpoint.
-
-        Raises:
-            SinkError: a table does not take its rows, as its columns were changed. The others may have theirs; all may
-                be repeated.
+        `packed` has the large rows, if there are any. `require_lease` is called just before each commit.
         """
         at_once = [one for one in batch.writes if one.role in _AT_ONCE]
         fault_point("before-delta", batch.number, at_once[0].path if at_once else "")

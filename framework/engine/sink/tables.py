@@ -156,12 +156,6 @@ def create_or_check(
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
         made: role -> path of such tables, those of before a reset, too.
         layout: of tables that are made.
-
-    Raises:
-        OutputNotWritable: a folder cannot be written, or holds files and no Delta table.
-        SchemaMismatch: a table lacks columns of the results, or has them of another type.
-        SinkError: the tables hold the results of another checkpoint, with which these would be mixed up; a table that
-            an earlier run has made is gone; or one has settings by which it may lose, double or change results.
     """
     layout, described = layout or TableLayout(), dict[str, Mapping[str, Any]]()
     roles = {path: role for role, path in asdict(tables).items()}
@@ -229,11 +223,7 @@ def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> Str
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
-    """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing.
-
-    Raises:
-        SinkError: one of them holds the results of another checkpoint.
-    """
+    """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing."""
     for role, path in asdict(tables).items():
         if path is not None and is_delta_table(spark, path):
             table_metadata(spark, path)
@@ -278,15 +268,7 @@ def require_usable_settings(
 ) -> None:
     """Refuse a table in which results would be doubled, or stored as others, without an error.
 
-    Args:
-        role: which table of the job it is.
-        path: its folder.
-        metadata: of the table, as its log has it.
-        wanted: the columns of the results.
-        time_zone: of the session. Delta stores times in partition columns as they are there, without an offset.
-
-    Raises:
-        SinkError: it is one.
+    Delta stores times in partition columns as they are in the time zone of the session, without an offset.
     """
     require_lasting_transactions(path, metadata)
     changed = {"binary": "bytes as text"}

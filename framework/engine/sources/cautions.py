@@ -21,10 +21,7 @@ _DELAY = "spark.watermarkDelayMs"
 def cautions(df: DataFrame, name: str, *, event_time: str | None) -> Iterator[str]:
     """Yield what the user should know of the stream of a job.
 
-    Args:
-        df: the stream.
-        name: of the job.
-        event_time: the column of `windowed()`; with it Spark takes no watermark but that of the job.
+    With a column of event time Spark takes no watermark but that of the job.
     """
     found = [(kind_of(node), node) for node in nodes(plan_of(df))]
     if any(kind == "Deduplicate" and _is_unbounded(node) for kind, node in found):

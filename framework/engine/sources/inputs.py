@@ -89,11 +89,7 @@ def _input(df: DataFrame, leaf: Any) -> Input:
 
 
 def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input]) -> None:
-    """Check that each source of a job reads what the source of its number has read until now.
-
-    Raises:
-        IncompatibleCheckpoint: they read it in another order, or files in another place.
-    """
+    """Check that each source of a job reads what the source of its number has read until now, in the same place."""
     if is_new(files):
         return
     before = read_inputs(files)
@@ -201,10 +197,8 @@ def _form(value: Any) -> str:
 def require_topics_named(files: CheckpointFiles, streams: Iterable[DataFrame]) -> None:
     """Refuse a source of Kafka whose options name a topic no more that the last batch has read.
 
-    Spark would log the offsets of one more batch before it refuses that, and then refuse each start.
-
-    Raises:
-        IncompatibleCheckpoint: there is one, and messages may not be skipped (`failOnDataLoss`).
+    Spark would log the offsets of one more batch before it refuses that, and then refuse each start. Messages that may
+    be skipped (`failOnDataLoss`) are none of that.
     """
     begun, committed = last_batches(files)
     last = begun if committed is None else committed
@@ -249,8 +243,7 @@ class InputsRecord:
     def before_query(self) -> None:
         """Record them in a new checkpoint: a kill may come as soon as Spark has begun a batch.
 
-        Raises:
-            CheckpointInUse: this was paused, and another process has begun with other inputs.
+        Raises `CheckpointInUse` if this was paused, and another process has begun with other inputs.
         """
         if self._is_recorded or not is_new(self._folder):
             return

@@ -115,11 +115,8 @@ def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> 
     Spark takes all files, if the stream has no limit. A micro-batch that does not fit into memory fails at every start:
     its offsets are logged, so it is always the same. So each start looks before that: the files may be there from the
     beginning, or have come while the job was down. While it runs Spark offers no place to refuse a batch before its
-    offsets are logged (docs/decisions/0018).
-
-    Args:
-        df: the stream of one port.
-        found: returns the URLs of the files that earlier batches have read; called only if all files are too many.
+    offsets are logged (docs/decisions/0018). `found` returns the URLs of the files that earlier batches have read; it
+    is called only if all files are too many.
     """
     spark, most = df.sparkSession, usable_memory() // _SHARE
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
