@@ -32,13 +32,9 @@ _TASKS_AN_EXECUTOR = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What runs on one host.
+    """What runs on one host: its name, the version of Python, those of `PACKAGES` ("?" if only the code is there).
 
-    Attributes:
-        host: its name, as it names itself.
-        python: version, such as "3.11".
-        packages: versions of those of `PACKAGES` that are installed; "?" if only the code is there.
-        clock_s: seconds by which its clock is ahead of the driver's, at least; negative: behind; 0.0: not known to be.
+    `clock_s`: seconds by which its clock is ahead of the driver's, at least; negative: behind; 0.0: not known to be.
     """
 
     host: str
@@ -97,12 +93,9 @@ _MAX_CLOCK_S = 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Something that is wrong.
+    """Something that is wrong in the session, on a host or at a place, and what to do.
 
-    Attributes:
-        level: error: jobs do not run; warning: they run, and something may not be as expected.
-        where: "session", the name of a host, or a place.
-        problem: what it is, and what to do.
+    Jobs do not run after an error; after a warning they run, and something may not be as expected.
     """
 
     level: Literal["error", "warning"]
@@ -182,17 +175,7 @@ def place_problem(spark: SparkSession, place: str) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Examination:
-    """What was found.
-
-    Attributes:
-        spark: version of Spark.
-        java: version of the driver's Java.
-        master: where tasks run.
-        cores: tasks that can run at a time, as far as executors have registered.
-        driver: what this process has.
-        executors: what each host has that runs tasks.
-        findings: what is wrong; none: jobs can run.
-    """
+    """What was found: versions, where tasks run and how many at a time, the machines, and what is wrong."""
 
     spark: str
     java: str

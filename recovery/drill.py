@@ -58,16 +58,10 @@ _WRITTEN_AT = "fired_at"  # differs between two runs
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """The result of one drill.
+    """The result of one drill; unknown if the job was not broken as it should have been, which shows nothing.
 
-    Attributes:
-        drill: its name.
-        outcome: unknown if the job was not broken as it should have been, which shows nothing.
-        rows: number of rows of the undisturbed run.
-        missing: number of them that are not in the tables.
-        extra: number of rows of the tables that the undisturbed run does not have.
-        seconds: how long the drill took.
-        why: of an outcome that is not "passed".
+    `rows` are those of the undisturbed run, `missing` those of them that are not in the tables, `extra` those of the
+    tables that the undisturbed run does not have; `why` is the reason of an outcome that is not "passed".
     """
 
     drill: str
@@ -296,17 +290,10 @@ def _rows_of(table: Path) -> Counter[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """What the process does.
+    """What the process does: run the job over all input that is there, make a savepoint of it, or restore that.
 
-    Attributes:
-        do: run the job over all input that is there, make a savepoint of it, or restore that.
-        job: the file that declares it; of a run.
-        folder: of the drill.
-        until: stop once this batch is in the tables.
-        breakage: what happens at `step` of batch `number` or a later one, once. Of a savepoint and a restore: killed
-            when `number` files, or steps, are done.
-        step: of `panekeeper.framework.engine.sink.fault_points`.
-        number: of the batch, files or steps.
+    A run may stop once the batch `until` is in the tables. The breakage happens at `step` of batch `number` or a later
+    one, once; a savepoint and a restore are killed when `number` files, or steps, are done.
     """
 
     do: Doing

@@ -29,12 +29,7 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOffsets:
-    """Where a job continues in Kafka.
-
-    Attributes:
-        batch: the last committed batch; the offsets are those after it.
-        sources: number of the source in the job, from 0 -> offsets; those that do not read from Kafka are left out.
-    """
+    """Where a job continues in Kafka after its last committed batch, by the number of the source in the job."""
 
     batch: int
     sources: Mapping[int, Offsets]
@@ -97,13 +92,9 @@ _quiet.setLevel(logging.CRITICAL + 1)
 
 @dataclass(frozen=True, kw_only=True)
 class DeletedMessages:
-    """Messages that a job would have read next and that the broker no longer has.
+    """Messages that a job would have read next and that the broker no longer has, from the offset `first` to `last`.
 
-    Attributes:
-        topic: its name.
-        partition: number of the Kafka partition.
-        first: offset of the first one.
-        last: offset of the last one; None if the whole partition is gone, or was created anew.
+    `last` is None if the whole partition is gone, or was created anew.
     """
 
     topic: str

@@ -217,13 +217,7 @@ class StateHandler:
 
 @dataclass(frozen=True, kw_only=True)
 class HandlerState:
-    """What one handler wrote with a checkpoint.
-
-    Attributes:
-        name: the handler's class.
-        version: its `version`.
-        values: what it wrote, by name.
-    """
+    """What one handler, by the name of its class, wrote with a checkpoint, and its `version` then."""
 
     name: str
     version: int

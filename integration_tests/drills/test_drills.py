@@ -9,7 +9,6 @@ import pytest
 from integration_tests.drills.actions import Kill, Resume
 from integration_tests.drills.runner import Drills
 from integration_tests.drills.scenario import Scenario
-from integration_tests.selection import first_before_release
 
 if TYPE_CHECKING:
     from integration_tests.drills.faults.defects import Defect
@@ -26,7 +25,7 @@ AFTER_DELTA = Scenario(
     "drill",
     [
         pytest.param("a full disk x tumbling-count", marks=pytest.mark.extended),
-        pytest.param("paused in its commits, and taken over x time-interval", marks=pytest.mark.extended),
+        pytest.param("paused in its commits, and taken over x time-interval", marks=pytest.mark.release),
         pytest.param("kill -9 between two Delta commits x batched", marks=pytest.mark.release),
         pytest.param("kill -9 after the batch is recorded, then other code x state-handler", marks=pytest.mark.release),
     ],
@@ -39,11 +38,10 @@ def test_a_drill_of_one_job_passes(drill: str) -> None:
     assert result.outcome == "passed", result.why
 
 
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("defect", "scenario"),
-    first_before_release(
-        ("sink commits twice", AFTER_DELTA), ("sink skips a commit", NO_FAULT), ("store loses a batch", NO_FAULT)
-    ),
+    [("sink commits twice", AFTER_DELTA), ("sink skips a commit", NO_FAULT), ("store loses a batch", NO_FAULT)],
 )
 def test_a_drill_finds_each_defect(defect: Defect, scenario: Scenario) -> None:
     """A sink that is not idempotent doubles rows; one that skips a commit or loses a batch loses some."""

@@ -82,8 +82,6 @@ def test_a_job_restored_from_s3_and_resumed_gives_the_same_results(far: Far) -> 
     job.process_available()
     job.stop()
     assert far.tables() == [LOG, LOG[1:]]
-    stopped = savepoint(far.checkpoint, "two", to=far.place, spark=far.readings.spark)
-    assert stopped.bytes_reused > 0
 
     def crash(step: str) -> None:
         if step == "current":
@@ -95,8 +93,7 @@ def test_a_job_restored_from_s3_and_resumed_gives_the_same_results(far: Far) -> 
     assert far.tables() == before
     far.run()
     assert far.tables() == [LOG, LOG[1:]]
-
-    assert verify(far.place, "one", deep=True, spark=far.readings.spark).values
+    assert verify(far.place, "one").files == len(made.manifest.files)
 
 
 @pytest.mark.release  # rescale, and a restore on S3, are tested by themselves

@@ -48,15 +48,10 @@ class Argument:
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """One command of `panekeeper`.
+    """One command of `panekeeper`, and its line for `--help`.
 
-    Attributes:
-        name: what is typed.
-        help: one line for `--help`.
-        arguments: those that it takes.
-        run: called with the parsed arguments; returns the result as JSON-able fields, which `--json` prints.
-        lines: called with these fields; returns the text that is printed without `--json`.
-        exit_code: called with the arguments and these fields. DONE, if not given.
+    `run` is called with the parsed arguments and returns the result as JSON-able fields, which `--json` prints; `lines`
+    returns the text that is printed without it; `exit_code` is called with the arguments and the fields.
     """
 
     name: str

@@ -41,15 +41,7 @@ class Health(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class NewestSavepoint:
-    """The newest savepoint that was made of a checkpoint.
-
-    Attributes:
-        name: of the savepoint.
-        location: where it is.
-        made_at: when it was made.
-        age: since then, in seconds.
-        batch: the last batch that is in it.
-    """
+    """The newest savepoint that was made of a checkpoint, its age in seconds, and the last batch that is in it."""
 
     name: str
     location: str
@@ -132,11 +124,8 @@ class JobStatus:
 class Limits:
     """Beyond what a running job is behind; None: no limit.
 
-    Attributes:
-        lag: of its watermark behind the present, in seconds.
-        age: of its last batch, in seconds. A job whose source has no rows runs no batch.
-        rows: that its source holds and it has not read.
-        errors: that what could not be computed since its start may be.
+    Limits of the watermark's `lag` behind the present and of the last batch's `age`, in seconds (a job whose source has
+    no rows runs no batch); of the `rows` that its source holds and it has not read; of `errors` since its start.
     """
 
     lag: float | None = None

@@ -22,7 +22,7 @@ from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.delta_tables import owner_of, table_metadata, transactions_of
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import files_at
+from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.prepared import last_prepared
@@ -67,7 +67,7 @@ def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
     """Refuse tables with batches that the checkpoint has not begun, without some of its own, or of another checkpoint.
 
-    The job may run meanwhile. Tables that only Spark reaches are not checked.
+    The job may run meanwhile.
     """
     if not folder.exists(TABLES_FILE) and folder.exists(INPUTS_FILE):
         raise SavepointRefused(
@@ -76,7 +76,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         )
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
     batch = last_prepared(folder, record, last_batches(folder)[1])
-    logs = {role: files for role, path in tables.items() if (files := files_at(path, folder.s3)) is not None}
+    logs = {role: table_at(path, folder.s3) for role, path in tables.items()}
     transactions = {tables[role]: transactions_of(files) for role, files in logs.items()}
     metadata = {role: found for role, files in logs.items() if (found := table_metadata(files)) is not None}
 
@@ -86,7 +86,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
     for role in (role for role in OWNED if role in logs):
         require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
     begun = last_batches(folder)[0]
-    require_no_later_batch(folder.root, record, {role: tables[role] for role in logs}, last_transaction, begun=begun)
+    require_no_later_batch(folder.root, record, tables, last_transaction, begun=begun)
     known, ids = {role: tables[role] for role in metadata}, {role: str(one["id"]) for role, one in metadata.items()}
     had = {} if batch is None else batch.tables
     require_all_batches(had, record, known, ids, last_transaction, written=known.values())

@@ -30,10 +30,9 @@ from panekeeper.recovery.storage.delta_tables import (
     require_version,
     session_for,
     transactions_of,
-    version_of,
 )
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import Location, files_at, place_of
+from panekeeper.recovery.storage.locations import Location, place_of, table_at
 from panekeeper.state.checkpoint.epochs import (
     EPOCHS_FOLDER,
     POINTER_FILE,
@@ -55,13 +54,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """The folder that a savepoint is restored to.
+    """The folder that a savepoint is restored to, which need not be there.
 
-    Attributes:
-        root: the checkpoint, which need not be there.
-        pointer: what its pointer says; None if there is none, or it is damaged.
-        content: the pointer as it is; None if there is none.
-        current: the folder of the current epoch, or of the newest one if that is not known; None: there is none.
+    `pointer` is None if there is none, or it is damaged; `content` is it as it is. `current` is the folder of the
+    current epoch, or of the newest one if that is not known.
     """
 
     root: Files
@@ -132,16 +128,15 @@ def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
     """Return id of a checkpoint -> last epoch in which the job has written with it, as far as its tables say.
 
     Tables that no other job writes to name each checkpoint that they have belonged to: by its transactions, and the
-    present one as their owner. Tables that only Spark reaches are not read.
+    present one as their owner.
     """
     last = {manifest.job_id: manifest.epoch}
     if (record := target.record) is not None:
         last[record.id] = max(record.epoch, last.get(record.id, 0))
     saved = {role: table.path for role, table in manifest.tables.items()}
-    for role, path in {*saved.items(), *target.tables.items()}:
-        files = files_at(path, target.root.s3) if role in OWNED else None
+    for path in {path for role, path in (*saved.items(), *target.tables.items()) if role in OWNED}:
         try:
-            transactions: Mapping[str, int] = {} if files is None else transactions_of(files)
+            transactions = transactions_of(table_at(path, target.root.s3))
         except SinkError:
             continue  # the preview says what is wrong with its log
         in_table = last_epochs(transactions, manifest.job)
@@ -153,13 +148,7 @@ def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class SharedTables:
-    """The tables of a savepoint that jobs may share, and who has changed them since. Not of those only Spark reaches.
-
-    Attributes:
-        manifest: the savepoint.
-        target: where it is restored to.
-        changes: path -> id of a checkpoint -> its job, as `jobs_since`.
-    """
+    """The tables of a savepoint that jobs may share, and who has changed them since, as `jobs_since`."""
 
     manifest: Manifest
     target: Target
@@ -196,8 +185,8 @@ class SharedTables:
 def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict[str, dict[str, str]]:
     found = {}
     for table in manifest.tables.values():
-        files = files_at(table.path, target.root.s3) if table.path in paths else None
-        if files is not None and has_version(files, table.version):
+        files = table_at(table.path, target.root.s3)
+        if table.path in paths and has_version(files, table.version):
             with suppress(SinkError):  # the preview says what is wrong with its log
                 found[table.path] = jobs_since(files, table.version)
     return found
@@ -256,10 +245,7 @@ def require_confirmed(
 class TableVersionChange:
     """The versions of a table before and after a restore.
 
-    Attributes:
-        path: the table's path or URL.
-        old: its newest version before.
-        new: the version it is restored to; the same one if it does not go back, as only other jobs have written to it.
+    They are the same if it does not go back, as only other jobs have written to it.
     """
 
     path: str
@@ -351,11 +337,11 @@ def _table_changes(
     unchanged = {path for path in shared.not_of_this_job() if shared.changes[path]}
     changes = {}
     for role, table in saved.items():
-        files = files_at(table.path, s3)
+        files = table_at(table.path, s3)
         # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
         if not (tables_are_back or table.path in unchanged):
             require_version(session, table, files)
-        old = version_of(session(), table.path) if files is None else newest_version(files)
+        old = newest_version(files)
         changes[role] = TableVersionChange(
             path=table.path, old=old, new=old if table.path in unchanged else table.version
         )

@@ -21,7 +21,7 @@ from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
 from panekeeper.recovery.storage.files import removed_on_error
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, table_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import (
     Begin,
@@ -44,13 +44,7 @@ _FOLDERS = {"log": "log", "view": "view"} | {role: f"log_{role}" for role in ("q
 
 @dataclass(frozen=True, kw_only=True)
 class Clone:
-    """A clone that was made.
-
-    Attributes:
-        name: of the savepoint.
-        checkpoint: full name of its folder.
-        tables: role -> path of its tables.
-    """
+    """A clone that was made of a savepoint: its checkpoint, and the paths of its tables by their roles."""
 
     name: str
     checkpoint: str
@@ -97,7 +91,7 @@ def clone(
     reached = [*tables.values(), *(table.path for table in manifest.tables.values())]
     session = cache(lambda: session_for(reached, spark, top.s3))
     for table in manifest.tables.values():
-        require_version(session, table, files_at(table.path, top.s3))
+        require_version(session, table, table_at(table.path, top.s3))
     epoch = manifest.epoch + 1
     begin = Begin(
         kind="clone",

@@ -15,14 +15,7 @@ from panekeeper.state.checkpoint.epochs import POINTER_FILE, epoch_folder, epoch
 
 @dataclass(frozen=True, kw_only=True)
 class PrunedEpochs:
-    """What was removed of a checkpoint.
-
-    Attributes:
-        checkpoint: full name of its folder.
-        current: its epoch.
-        removed: epochs whose folders were removed.
-        bytes: their size.
-    """
+    """What was removed of a checkpoint: the folders of these epochs, and their size in bytes."""
 
     checkpoint: str
     current: int

@@ -53,14 +53,7 @@ _MAX_LISTED = 5
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyResult:
-    """What `verify` has read.
-
-    Attributes:
-        name: of the savepoint.
-        files: how many files it has.
-        bytes: their size.
-        values: how many stored values were decoded; None without `deep`.
-    """
+    """What `verify` has read, and how many stored values were decoded; None without `deep`."""
 
     name: str
     files: int
@@ -70,14 +63,9 @@ class VerifyResult:
 
 @dataclass(frozen=True, kw_only=True)
 class PruneResult:
-    """What `prune` has removed.
+    """Which savepoints `prune` has removed and kept, and how many blobs, which no savepoint needs any more.
 
-    Attributes:
-        removed: names of the savepoints that were removed.
-        kept: names of those that were kept.
-        blobs: how many blobs were removed, which no savepoint needs any more, and parts of such, of a killed one.
-        bytes: their size.
-        being_made: how many savepoints were being made there; if any, no blob was removed.
+    While savepoints were `being_made` there, no blob was removed.
     """
 
     removed: tuple[str, ...]

@@ -38,16 +38,10 @@ _IN_MEMORY = 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointSnapshot:
-    """A checkpoint as of one batch.
+    """A checkpoint as of one batch: the last committed one, unless another one was given.
 
-    Attributes:
-        folder: its files.
-        record: its job record.
-        batch: the batch as of which it is read: the last committed one, unless another one was given.
-        unfinished: a batch that was begun after the last committed one; None if there is none.
-        is_followed: whether the tables may hold rows of later batches.
-        settings: the Spark settings that it pins.
-        tables: role -> path of the Delta tables.
+    A batch that was begun after the last committed one is `unfinished`. If it `is_followed`, the tables may hold rows
+    of later batches. `settings` are those of Spark that it pins; `tables` the paths of the Delta tables by their roles.
     """
 
     folder: Files

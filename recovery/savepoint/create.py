@@ -58,13 +58,10 @@ from panekeeper.recovery.storage.delta_tables import (
     SavedTable,
     commit_checksum,
     parse_interval,
-    properties_of,
-    session_for,
     table_properties,
-    version_of,
 )
 from panekeeper.recovery.storage.files import Files, map_parallel
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, table_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
 from panekeeper.state.checkpoint.control_files import write_control_file
@@ -82,14 +79,10 @@ _log = logger("savepoint")
 
 @dataclass(frozen=True, kw_only=True)
 class Savepoint:
-    """A savepoint that was made, and what it took.
+    """A savepoint that was made: where it is, and what it consists of.
 
-    Attributes:
-        location: where it is.
-        manifest: what it consists of.
-        bytes_sent: size of the contents that were sent; equal ones count once.
-        bytes_reused: size of the contents that the archive had.
-        values: how many stored values were decoded; None without `decode`.
+    `bytes_sent` is the size of the contents that were sent, equal ones once; `bytes_reused` of those that the location
+    had. `values` is how many stored values were decoded; None without `decode`.
     """
 
     location: str
@@ -129,7 +122,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
         made_at: the time of the savepoint; now, if not given.
         decode: let Spark read the copy and decode every stored value. Without it only the bytes are compared, and state
             that was damaged before is saved as it is.
-        spark: the session that reads the copy, and tables neither on a local disk nor on S3; a new one if not given.
+        spark: the session that reads the copy; a new one if not given.
         sleep: called with a number of seconds to wait.
 
     Raises:
@@ -157,9 +150,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
                 f"this savepoint needs; try again when it has ended (if it was killed, remove {file} there)"
             )
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
-        found, tables, files, cost = _copy_with_retry(
-            folder, batch, archive, progress, lambda one: table_versions(one, spark)
-        )  # 1 to 3
+        found, tables, files, cost = _copy_with_retry(folder, batch, archive, progress)  # 1 to 3
         manifest = Manifest(
             name=name,
             made_at=now,
@@ -221,13 +212,12 @@ def _copy_with_retry(
     batch: int | None,
     archive: Archive,
     progress: ProgressCallback | None,
-    tables_of: Callable[[CheckpointSnapshot], dict[str, SavedTable]],
 ) -> tuple[CheckpointSnapshot, dict[str, SavedTable], list[SavedFile], TransferProgress]:
     """Do steps 1 to 3, again if the job has meanwhile removed or changed a file."""
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             found = read_checkpoint(folder, batch=batch)  # 1
-            tables = tables_of(found)
+            tables = table_versions(found)
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
             if (changed := found.changed_file()) is not None:
                 raise ChangedMeanwhile(changed)
@@ -243,37 +233,18 @@ def _copy_with_retry(
     raise AssertionError("the last attempt returns or raises")
 
 
-def table_versions(found: CheckpointSnapshot, spark: SparkSession | None) -> dict[str, SavedTable]:
-    """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
-
-    Refused are tables that do not fit, or that only Spark reaches and that may hold rows of a later batch.
-    """
+def table_versions(found: CheckpointSnapshot) -> dict[str, SavedTable]:
+    """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile."""
     require_fitting_tables(found.folder, found.record, found.tables)
-    opened = {role: files_at(path, found.folder.s3) for role, path in found.tables.items()}
-    read = {role: files for role, files in opened.items() if files is not None}
-    if len(read) < len(found.tables):
-        _require_no_later_rows(found)
-        session = session_for(found.tables.values(), spark, found.folder.s3)
-        versions = {role: version_of(session, path) for role, path in found.tables.items()}
-        _require_no_later_rows(found)
-    else:
-        versions = {role: newest_version(files) for role, files in read.items()}
-        if _may_hold_later_rows(found):
-            ids = {role: found.record.transaction(role) for role in read}
-            versions = versions_after_batch(read, ids, found.batch)
-    checksums = {role: commit_checksum(files, versions[role]) for role, files in read.items()}
+    opened = {role: table_at(path, found.folder.s3) for role, path in found.tables.items()}
+    versions = {role: newest_version(files) for role, files in opened.items()}
+    if _may_hold_later_rows(found):
+        ids = {role: found.record.transaction(role) for role in opened}
+        versions = versions_after_batch(opened, ids, found.batch)
     return {
-        role: SavedTable(path=path, version=versions[role], sha256=checksums.get(role))
+        role: SavedTable(path=path, version=versions[role], sha256=commit_checksum(opened[role], versions[role]))
         for role, path in found.tables.items()
     }
-
-
-def _require_no_later_rows(found: CheckpointSnapshot) -> None:
-    if _may_hold_later_rows(found):
-        raise SavepointRefused(
-            f"tables of {found.folder.root} are neither on a local disk nor on S3, and may hold rows of batches "
-            f"after {found.batch}; drain the job and try again"
-        )
 
 
 def _may_hold_later_rows(found: CheckpointSnapshot) -> bool:
@@ -319,21 +290,12 @@ _RETENTION = {
 }
 
 
-def short_retention(
-    manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None, spark: SparkSession | None = None
-) -> list[str]:
-    """Return a warning for each table that keeps its old versions for less time than a savepoint shall be restorable.
-
-    Tables neither on a local disk nor on S3 are not checked without a session.
-    """
+def short_retention(manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None) -> list[str]:
+    """Return a warning for each table that keeps old versions for less time than a savepoint shall be restorable."""
     warnings = []
     days = -(-keep_for // timedelta(days=1))
     for role, table in manifest.tables.items():
-        files = files_at(table.path, s3)
-        if files is not None:
-            properties = table_properties(files)
-        else:
-            properties = None if spark is None else properties_of(spark, table.path)
+        properties = table_properties(table_at(table.path, s3))
         if properties is None:
             continue
         for name, default in _RETENTION.items():

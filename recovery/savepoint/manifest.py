@@ -316,11 +316,10 @@ def _tables(value: Any, name: str) -> dict[str, SavedTable]:
     for role, table in _mapping(value, name).items():
         if role not in ROLES or not isinstance(table, dict) or set(table) != {"path", "version", "sha256"}:
             raise _RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path, version and sha256")
-        checksum = table["sha256"]
         found[role] = SavedTable(
             path=_text(table["path"], f"the path of table {role}"),
             version=_number(table["version"], f"the version of table {role}"),
-            sha256=None if checksum is None else _digits(checksum, f"the sha256 of the commit of table {role}"),
+            sha256=_digits(table["sha256"], f"the sha256 of the commit of table {role}"),
         )
     return found
 

@@ -25,13 +25,7 @@ def is_blob(file: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class SavedFile:
-    """One file of a saved checkpoint.
-
-    Attributes:
-        path: its name in the checkpoint.
-        size: in bytes.
-        sha256: the checksum of its content, in hexadecimal digits.
-    """
+    """One file of a saved checkpoint: its name in that, its size in bytes, and its checksum in hexadecimal digits."""
 
     path: str
     size: int
@@ -45,13 +39,7 @@ class SavedFile:
 
 @dataclass(frozen=True, kw_only=True)
 class TransferProgress:
-    """How far a transfer is, in bytes.
-
-    Attributes:
-        sent: transferred so far.
-        reused: not transferred, since the archive has them.
-        total: of all files of the transfer; `sent + reused` at its end.
-    """
+    """How far a transfer is, in bytes: those sent, those that the archive had, and all; their sum at its end."""
 
     sent: int
     reused: int
@@ -65,10 +53,7 @@ ProgressCallback = Callable[[TransferProgress], None]
 class CheckedSink:
     """Computes size and checksum of what is written to it, and writes it on to other sinks.
 
-    Args:
-        into: where the bytes go.
-        limit: how many there may be: what is read may be larger than it should be.
-        name: what is read, for the error.
+    There may be no more than `limit` bytes: what is read may be larger than it should be. `name` is what is read.
     """
 
     def __init__(self, *into: ByteSink, limit: int | None = None, name: str = "") -> None:

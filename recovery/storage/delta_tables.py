@@ -9,8 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import takewhile
@@ -45,7 +44,6 @@ from panekeeper.recovery.errors import SavepointError, TableVersionLost
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import OWNER
-from panekeeper.state.errors import CheckpointError
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
@@ -67,12 +65,12 @@ class SavedTable:
         path: the table's path or URL.
         version: its newest version when the batch of the savepoint was its newest.
         sha256: checksum of the commit of that version: another table has another one under the same number, and so has
-            a copy that was written to since; None for a table that only Spark reaches.
+            a copy that was written to since.
     """
 
     path: str
     version: int
-    sha256: str | None = None
+    sha256: str
 
 
 # The log of a table.
@@ -187,27 +185,26 @@ def delta_options(folder: Files, environment: Mapping[str, str] = os.environ) ->
     return storage_options(own)
 
 
-def require_version(session: Callable[[], SparkSession], table: SavedTable, folder: Files | None) -> None:
+def require_version(session: Callable[[], SparkSession], table: SavedTable, folder: Files) -> None:
     """Check that a table can still be read at its version: its log, and that each of its files is there.
 
-    `session` is called if Spark is needed; only Spark reaches a table without a folder. Raises `TableVersionLost`.
+    `session` is called if Spark is needed. Raises `TableVersionLost`.
     """
-    if folder is not None:
-        if not has_version(folder, table.version):
-            raise _version_lost(table, "its log does not reach back that far, or the table is gone")
-        if table.sha256 not in (None, commit_checksum(folder, table.version)):
-            raise TableVersionLost(
-                f"version {table.version} of the Delta table {table.path} is not that of this savepoint: the table was "
-                "made again, or put back from a backup and written to since. Nothing was changed; use a savepoint of "
-                "the job that has written this table, or put the table of the savepoint in its place"
-            )
-        try:
-            total, missing = missing_files(folder, table)
-        except UnsupportedTable as reason:
-            _log.info("%s: Spark looks for the files of its version %d: %s", table.path, table.version, reason)
-        else:
-            _require_none_missing(table, missing, total)
-            return
+    if not has_version(folder, table.version):
+        raise _version_lost(table, "its log does not reach back that far, or the table is gone")
+    if table.sha256 != commit_checksum(folder, table.version):
+        raise TableVersionLost(
+            f"version {table.version} of the Delta table {table.path} is not that of this savepoint: the table was "
+            "made again, or put back from a backup and written to since. Nothing was changed; use a savepoint of "
+            "the job that has written this table, or put the table of the savepoint in its place"
+        )
+    try:
+        total, missing = missing_files(folder, table)
+    except UnsupportedTable as reason:
+        _log.info("%s: Spark looks for the files of its version %d: %s", table.path, table.version, reason)
+    else:
+        _require_none_missing(table, missing, total)
+        return
     from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
     spark = session()
@@ -257,18 +254,6 @@ def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options 
     return session("panekeeper", s3=True, **s3_settings({**os.environ, _ENDPOINT: s3.endpoint}))
 
 
-def version_of(spark: SparkSession, path: str) -> int:
-    """Return a table's newest version; raises `SavepointError` if it cannot be read."""
-    with _translate_errors(f"{path} cannot be read as a Delta table", "try again"):
-        return int(_delta_table(spark, path).history(1).select("version").collect()[0][0])
-
-
-def properties_of(spark: SparkSession, path: str) -> dict[str, str]:
-    """Return a table's properties; raises `SavepointError` if it cannot be read."""
-    with _translate_errors(f"{path} cannot be read as a Delta table", "try again"):
-        return dict(_delta_table(spark, path).detail().select("properties").collect()[0][0])
-
-
 def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
     """Create a table with the rows of another one at its version. Raises `SavepointError`.
 
@@ -276,29 +261,22 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
     """
     from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
 
-    with _translate_errors(f"{table.path} could not be copied to {to}", "clone again"):
+    try:
         if deep:
             with session_settings(spark, READ_SETTINGS | WRITE_SETTINGS):
                 _read_version(spark, table).write.format("delta").save(to)
         else:
             _delta_table(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
+    except Exception as error:
+        raise SavepointError(
+            f"{table.path} could not be copied to {to}. Remove the cause and clone again\n{all_said(error)}"
+        ) from error
 
 
 def _delta_table(spark: SparkSession, path: str) -> Any:
     from delta.tables import DeltaTable as SparkTable
 
     return SparkTable.forPath(spark, path)
-
-
-@contextmanager
-def _translate_errors(what: str, advice: str) -> Iterator[None]:
-    """Raise `SavepointError` for any error of Spark."""
-    try:
-        yield
-    except CheckpointError:
-        raise
-    except Exception as error:
-        raise SavepointError(f"{what}. Remove the cause and {advice}\n{all_said(error)}") from error
 
 
 def _read_version(spark: SparkSession, table: SavedTable) -> DataFrame:

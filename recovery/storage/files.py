@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what the methods of a folder mean is said once, in `Files` and what it inherits
 """A folder of files on a local disk or on S3: what a checkpoint or a Delta table needs of the place where it is.
 
 An archive (`archive.py`) and the small files of a checkpoint (`state/checkpoint/folder.py`) need less; every `Files`
@@ -72,26 +73,18 @@ class LocalFiles(LocalFolder):
     """The `Files` of a local folder, which is created with the first of them.
 
     Each file is written under another name, flushed to the disk, and then renamed.
-
-    Attributes:
-        path: the folder.
-        shown: how messages name it; None: by its path.
-        s3: how S3 is reached, where this folder names a place there.
     """
 
     s3: S3Options = field(default=S3Options(), compare=False, repr=False)
 
     @property
     def location(self) -> str:
-        """The folder's full name."""
         return str(self.path)
 
     def child(self, name: str) -> LocalFiles:
-        """Return a folder in this one."""
         return LocalFiles(self.path / name, s3=self.s3)
 
     def folders(self) -> list[str]:
-        """Return the names of the folders in this one, sorted, without hidden ones."""
         with os.scandir(self.path) as found:
             return sorted(one.name for one in found if one.is_dir() and not one.name.startswith("."))
 
@@ -100,22 +93,18 @@ class LocalFiles(LocalFolder):
         return "://" not in location and Path(location).resolve().is_relative_to(self.path.resolve())
 
     def put_file(self, name: str, path: Path) -> None:
-        """Store a copy of a local file."""
         with path.open("rb") as source, self.open_new(name) as target:
             shutil.copyfileobj(source, target)
 
     def put_bytes(self, name: str, data: bytes) -> None:
-        """Store a small file."""
         with self.open_new(name) as target:
             target.write(data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Store a small file under a name that is free. Raises `FileExistsError`."""
         with self._write_then_rename(name, move_new) as target:
             target.write(data)
 
     def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:
-        """Open a file for writing; it is stored when the block ends without an error."""
         return self._write_then_rename(name, os.replace)
 
     @contextmanager
@@ -140,7 +129,6 @@ class LocalFiles(LocalFolder):
                 part.unlink()
 
     def get(self, name: str, into: ByteSink) -> None:
-        """Write the content of a file into a sink. Raises `FileNotFoundError` if there is none of that name."""
         path = self.path / name
         try:
             source = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")  # a pipe does not wait for a writer
@@ -183,14 +171,12 @@ class LocalFiles(LocalFolder):
         return dict(sorted(found.items()))
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if there is none."""
         try:
             super().remove(name)
         except OSError as error:
             raise self._to_archive_error(error) from error
 
     def clear(self) -> None:
-        """Remove the folder and all in it; nothing happens if it is not there."""
         if self.path.exists():
             shutil.rmtree(self.path)
 

@@ -54,10 +54,17 @@ def place_of(path: str) -> str:
 
 def checkpoint_at(checkpoint: Location, s3: S3Options | None = None) -> Files:
     """Return the files of a checkpoint; raises `SavepointRefused` unless it is on a local disk or on S3."""
-    files = files_at(checkpoint, s3)
+    advice = "only the commands `status` and `drain` work on it. Move it to one of them to use the others"
+    return _on_disk_or_s3("checkpoint", checkpoint, s3, advice)
+
+
+def table_at(path: str, s3: S3Options | None = None) -> Files:
+    """Return the files of a Delta table; raises `SavepointRefused` unless it is on a local disk or on S3."""
+    return _on_disk_or_s3("table", path, s3, "no savepoint can have it. Declare it there to make savepoints of the job")
+
+
+def _on_disk_or_s3(what: str, place: Location, s3: S3Options | None, advice: str) -> Files:
+    files = files_at(place, s3)
     if files is None:
-        raise SavepointRefused(
-            f"the checkpoint {os.fspath(checkpoint)} is neither on a local disk nor on S3, so only the commands "
-            "`status` and `drain` work on it. Move it to one of them to use the others"
-        )
+        raise SavepointRefused(f"the {what} {os.fspath(place)} is neither on a local disk nor on S3, so {advice}")
     return files

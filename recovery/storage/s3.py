@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what the methods of a folder mean is said once, in `Files` and what it inherits
 """S3 by boto3: how it is reached, one client with retries and back-off, and the files under a prefix of a bucket.
 
 boto3 finds the credentials (environment, profile or role). No error message has any of them: it names the code of a
@@ -222,13 +223,9 @@ def code_of(error: Any) -> str:
 
 
 class RetryPolicy:
-    """Tries a call again after a response of 5xx or a broken connection.
+    """Tries a call again, for so many seconds from its first failure, after a response of 5xx or a broken connection.
 
     A store that has not responded yet is more likely a wrong URL: then botocore decides, which gives up soon.
-
-    Args:
-        seconds: how long, from the first failure of the call.
-        now: returns the time, in seconds.
     """
 
     def __init__(self, seconds: float, now: Callable[[], float] = monotonic_seconds) -> None:
@@ -258,13 +255,7 @@ _MAX_KEYS_OF_A_DELETE = 1000  # S3 deletes no more in one call
 
 
 class S3Files(JsonFiles):
-    """The `Files` under a prefix of a bucket.
-
-    Args:
-        bucket: which one.
-        prefix: what the keys begin with, without the last slash; empty for the whole bucket.
-        shown: how messages name it; None: by its URL.
-    """
+    """The `Files` under a prefix of a bucket, or in the whole bucket."""
 
     def __init__(self, bucket: Bucket, prefix: str, shown: str | None = None) -> None:
         self._bucket = bucket
@@ -280,17 +271,14 @@ class S3Files(JsonFiles):
 
     @property
     def s3(self) -> S3Options:
-        """How the bucket is reached."""
         return self._bucket.options
 
     @property
     def location(self) -> str:
-        """The bucket and prefix, as a URL."""
         return f"s3://{self._bucket.name}/{self._folder}".rstrip("/")
 
     @property
     def root(self) -> str:
-        """The folder, as a message names it: of an epoch, the checkpoint."""
         return self._shown or self.place
 
     @property
@@ -299,25 +287,20 @@ class S3Files(JsonFiles):
         return spark_url(self.location)
 
     def child(self, name: str) -> S3Files:
-        """Return a folder in this one."""
         return S3Files(self._bucket, self._prefix + name)
 
     def part(self, name: str) -> S3Files:
-        """Return a folder in this one that messages call by the name of this one."""
         return S3Files(self._bucket, self._prefix + name, self.root)
 
     def folders(self) -> list[str]:
-        """Return the names of the folders in this one, sorted, without hidden ones."""
         pages = self._pages(Prefix=self._prefix, Delimiter="/")
         found = [one["Prefix"][len(self._prefix) : -1] for page in pages for one in page.get("CommonPrefixes", ())]
         return sorted(name for name in found if name and not name.startswith("."))
 
     def contains(self, location: str) -> bool:
-        """Return whether a location is this prefix or lies under it."""
         return f"{location}/".startswith(f"{self.location}/")
 
     def put_file(self, name: str, path: Path) -> None:
-        """Store a copy of a local file, in parts if it is large."""
         with self._client() as client:
             client.upload_file(
                 str(path),
@@ -328,12 +311,10 @@ class S3Files(JsonFiles):
             )
 
     def put_bytes(self, name: str, data: bytes) -> None:
-        """Store a small file."""
         with self._client() as client:
             self._put(client, name, data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Store a small file under a name that is free. Raises `FileExistsError`."""
         from botocore.exceptions import ClientError
 
         with self._client() as client:
@@ -345,11 +326,9 @@ class S3Files(JsonFiles):
                 raise
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Write a small file. Raises `FileExistsError` if it is there, unless `replace`."""
         (self.put_bytes if replace else self.put_new)(name, content)
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
-        """Replace a small file if its content is still the old one. Raises `FileExistsError` if it is another."""
         from botocore.exceptions import ClientError
 
         with self._client() as client:
@@ -367,39 +346,33 @@ class S3Files(JsonFiles):
 
     @contextmanager
     def open_new(self, name: str) -> Iterator[BinaryIO]:
-        """Open a file for writing; it is stored when the block ends without an error."""
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as written:
             yield written  # type: ignore[misc] # a wrapper with all methods of a file
             written.flush()
             self.put_file(name, Path(written.name))
 
     def get(self, name: str, into: ByteSink) -> None:
-        """Write the content of a file into a sink. Raises `FileNotFoundError` if there is none of that name."""
         with self._client() as client, self._not_found_as_file_error(name):
             client.download_fileobj(
                 self._bucket.name, self._key(name), _UnseekableSink(into), Config=self._bucket.transfer()
             )
 
     def read(self, name: str) -> bytes:
-        """Return the content of a small file. Raises `FileNotFoundError` if there is none of that name."""
         with self._client() as client, self._not_found_as_file_error(name):
             return self._bucket.content(client.get_object(Bucket=self._bucket.name, Key=self._key(name)))
 
     @contextmanager
     def local_copy(self, name: str) -> Iterator[Path]:
-        """Provide a copy on this host while the block lasts. Raises `FileNotFoundError` if there is no such file."""
         with tempfile.NamedTemporaryFile(prefix="panekeeper-") as copy:
             self.get(name, copy)
             copy.flush()
             yield Path(copy.name)
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        """Return name -> size in bytes of the files whose name begins with `prefix`."""
         found = {name: size for name, size in self._listed(prefix) if name and not name.endswith("/")}
         return dict(sorted(found.items()))
 
     def exists(self, name: str = "") -> bool:
-        """Return whether there is a file or folder of that name."""
         from botocore.exceptions import ClientError
 
         key = self._key(name).rstrip("/")
@@ -416,7 +389,6 @@ class S3Files(JsonFiles):
             return "Contents" in self._bucket.checked(below, "Name")
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
         top, found = self._key(f"{folder}/" if folder else ""), []
         for page in self._pages(Prefix=top, Delimiter="/"):
             keys = [one["Key"] for one in page.get("Contents", ())]
@@ -425,12 +397,10 @@ class S3Files(JsonFiles):
         return sorted(name for name in found if name and not name.startswith("."))
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if there is none."""
         with self._client() as client:
             client.delete_object(Bucket=self._bucket.name, Key=self._key(name))
 
     def clear(self) -> None:
-        """Remove the folder and all in it; nothing happens if it is not there."""
         self._remove_all(name for name, _ in self._listed())
 
     def _remove_all(self, names: Iterable[str]) -> None:

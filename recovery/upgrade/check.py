@@ -47,14 +47,7 @@ _BY_SEVERITY = list(Compatibility)
 
 @dataclass(frozen=True, kw_only=True)
 class UpgradeReport:
-    """What a resume with another declaration would mean for each part of a job.
-
-    Attributes:
-        savepoint: name of the savepoint.
-        job: name of its job.
-        new_job: name of the job as it is declared now.
-        items: one for each part: state, window, results, tables, settings, packages.
-    """
+    """What a resume from a savepoint with another declaration would mean for each part of a job, an item each."""
 
     savepoint: str
     job: str
@@ -86,14 +79,8 @@ class UpgradeReport:
 class DeclaredJob:
     """A job as it is declared now.
 
-    Attributes:
-        name: its name.
-        declaration: its declaration as a checkpoint records it.
-        settings: the settings that the savepoint pins -> their values in the session; None if not set.
-        versions: installed packages -> their versions.
-        tables: role -> path of the table it would write; None if it writes none.
-        columns: role -> how the columns of the table that is there differ from the results; absent if there is none.
-        handlers: name of a state handler -> why it cannot read its stored state; None if it can.
+    `settings` are those that the savepoint pins, with their values in the session; `columns` how those of a table that
+    is there differ from the results; `handlers` why one cannot read its stored state, None if it can.
     """
 
     name: str

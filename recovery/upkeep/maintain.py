@@ -37,7 +37,7 @@ from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_tables import WEEK, delta_options, parse_interval
 from panekeeper.recovery.storage.files import Files
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, files_at, open_archive
+from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, table_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upkeep.table_files import RETENTION, DeltaFiles, compact
 from panekeeper.state.checkpoint.clock import now_utc
@@ -83,15 +83,7 @@ class TableUpkeep:
 
 @dataclass(frozen=True, kw_only=True)
 class Upkeep:
-    """The upkeep of the tables of a checkpoint.
-
-    Attributes:
-        checkpoint: its full name.
-        job: the name of its job.
-        dry_run: whether nothing was changed.
-        savepoints: how many savepoints were found that have a version of one of the tables.
-        tables: what was done with each table.
-    """
+    """What was done with each table of a checkpoint, and how many savepoints have a version of one."""
 
     checkpoint: str
     job: str
@@ -223,9 +215,8 @@ def _needed_versions(
         used += bool(places & set(named))
         for place in places & set(named):
             found[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
-    readable = {role: path for role, path in tables.items() if files_at(path, checkpoint.s3) is not None}
-    if readable and batch_numbers(checkpoint, COMMITS_FOLDER):
-        for one in table_versions(replace(read_checkpoint(checkpoint), tables=readable), None).values():
+    if batch_numbers(checkpoint, COMMITS_FOLDER):
+        for one in table_versions(replace(read_checkpoint(checkpoint), tables=dict(tables))).values():
             found[place_of(one.path)].setdefault(one.version, []).append("a savepoint that is made now")
     return dict(found), used
 
@@ -259,14 +250,13 @@ def _manifests(wanted: _Wanted, locations: Collection[LocationOrArchive], *, rec
 
 
 def _maintain_table(role: str, path: str, needed: _Needed, wanted: _Wanted) -> TableUpkeep:
-    report, files = TableUpkeep(role=role, path=path), files_at(path, wanted.checkpoint.s3)
-    table, reason = None, "it is neither on a local disk nor on S3"
-    if files is not None:
-        try:
-            table = DeltaFiles(files, delta_options(files))
-        except UnsupportedTable as unsupported:
-            reason = str(unsupported)
-    if table is not None:
+    report, files = TableUpkeep(role=role, path=path), table_at(path, wanted.checkpoint.s3)
+    table, reason = None, ""
+    try:
+        table = DeltaFiles(files, delta_options(files))
+    except UnsupportedTable as unsupported:
+        reason = str(unsupported)
+    else:
         require_owned(path, table.owner, wanted.checkpoint, wanted.record)
     if wanted.optimize:
         report = _optimize(table, files, report, wanted)
@@ -277,17 +267,17 @@ def _maintain_table(role: str, path: str, needed: _Needed, wanted: _Wanted) -> T
     return _vacuum(table, report, needed, wanted)
 
 
-def _optimize(table: DeltaFiles | None, files: Files | None, report: TableUpkeep, wanted: _Wanted) -> TableUpkeep:
+def _optimize(table: DeltaFiles | None, files: Files, report: TableUpkeep, wanted: _Wanted) -> TableUpkeep:
     """Step 3."""
     small = None if table is None else table.small_files()
     if small == 0 or wanted.dry_run:
         return replace(report, compacted=small)
     from panekeeper.recovery.storage.delta_tables import session_for
 
-    is_exclusive = files is not None and is_s3(files.root) and not wanted.is_held
+    is_exclusive = is_s3(files.root) and not wanted.is_held
     try:
         with wanted.stopped(needed=is_exclusive):
-            spark = session_for([files.root if files else report.path], wanted.spark, wanted.checkpoint.s3)
+            spark = session_for([files.root], wanted.spark, wanted.checkpoint.s3)
             compacted, added = compact(spark, report.path)
     except SavepointRefused as running:
         return replace(

@@ -57,12 +57,9 @@ def compact(spark: SparkSession, path: str) -> tuple[int, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class UnusedFiles:
-    """Files of a table that no version within the retention has.
+    """Files of a table that no version within the retention has: name -> size of those that may be removed.
 
-    Attributes:
-        sizes: name -> size in bytes of those that may be removed.
-        kept: how many more there are, which a needed version has.
-        lost: needed versions that cannot be read any more.
+    A needed version has so many more, and those that are `lost` cannot be read any more.
     """
 
     sizes: Mapping[str, int]
@@ -71,15 +68,7 @@ class UnusedFiles:
 
 
 class DeltaFiles:
-    """The files of one table.
-
-    Args:
-        files: the table's folder.
-        options: of the library, for its store.
-
-    Raises:
-        UnsupportedTable: the library cannot be trusted to write the table.
-    """
+    """The files of one table, which the library can be trusted to write; else `UnsupportedTable` is raised."""
 
     def __init__(self, files: Files, options: Mapping[str, str]) -> None:
         self._files = files

@@ -39,11 +39,7 @@ def format_time(us: int) -> str:
 
 
 class Deadline:
-    """A limit on how long a caller waits, which each step of the waiting checks.
-
-    Attributes:
-        seconds: the limit, from its construction; infinite if there is none.
-    """
+    """A limit on how long a caller waits, from its construction on, which each step of the waiting checks."""
 
     def __init__(self, seconds: float | None, *, clock: Callable[[], float] = monotonic_seconds) -> None:
         self.seconds = math.inf if seconds is None else seconds

@@ -38,13 +38,7 @@ Root = TypeVar("Root", bound=CheckpointFolder)
 
 @dataclass(frozen=True, kw_only=True)
 class Pointer:
-    """The content of `job.json`.
-
-    Attributes:
-        name: of the job.
-        id: of the checkpoint; its epochs share it (`job_record.py`).
-        epoch: the current one.
-    """
+    """The content of `job.json`: the job's name, the id that all epochs share, and the current epoch."""
 
     name: str
     id: str

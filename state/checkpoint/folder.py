@@ -169,12 +169,7 @@ class JsonFiles:
 
 @dataclass(frozen=True)
 class LocalFolder(JsonFiles):
-    """A `CheckpointFolder` on a local disk, without Spark.
-
-    Attributes:
-        path: the folder.
-        shown: how messages name it; None: by its path.
-    """
+    """A `CheckpointFolder` on a local disk, without Spark, which messages may call by another name."""
 
     path: Path
     shown: str | None = field(default=None, compare=False)

@@ -287,14 +287,7 @@ def require_logs_agree(folder: CheckpointFolder) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class LastSavepoint:
-    """The newest savepoint that was made of a checkpoint. The fields are stored.
-
-    Attributes:
-        name: of the savepoint.
-        location: where it is.
-        at: when it was made, us since the epoch.
-        batch: the last batch that is in it.
-    """
+    """The newest savepoint that was made of a checkpoint, at a time in us, and the last batch in it. Stored."""
 
     name: str
     location: str

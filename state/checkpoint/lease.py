@@ -164,13 +164,10 @@ class LeaseOwner:
 
 @dataclass(frozen=True, kw_only=True)
 class PreviousRun:
-    """The last job on the checkpoint before this one, for the downtime report.
+    """The last job on the checkpoint before this one, for the downtime report. Times are us since the epoch.
 
-    Attributes:
-        name: the job's name.
-        since_us: when it acquired the lease, us since the epoch.
-        seen_us: when it ended; after a crash the time of its last heartbeat, a few seconds before at most.
-        clean: whether it ended, rather than failed or crashed.
+    `seen_us` is when it ended; after a crash the time of its last heartbeat, a few seconds before at most. It is
+    `clean` if it ended, rather than failed or crashed.
     """
 
     name: str

@@ -32,11 +32,7 @@ _log = logger("job")
 
 
 class ControlCleanup:
-    """Removes processed control files and what Spark has recorded of them.
-
-    Args:
-        files: the job's checkpoint.
-    """
+    """Removes processed control files and what Spark has recorded of them."""
 
     def __init__(self, files: CheckpointFiles) -> None:
         self._files = files

@@ -26,12 +26,7 @@ _log = logger("job")
 
 @dataclass(frozen=True, kw_only=True)
 class TickFailure:
-    """Why no tick reaches the control stream.
-
-    Attributes:
-        since_us: when the first write failed, us since the epoch.
-        error: what the last one raised.
-    """
+    """Why no tick reaches the control stream: what the last write raised, and since when."""
 
     since_us: int
     error: str
@@ -45,14 +40,9 @@ class TickScheduler:
 
     It looks at the clock every few seconds, too. If the process or its machine was suspended, or the clock was set, it
     writes a "resume" instead: that is an outage like any other, so overdue work is done as after a start
-    (docs/semantics.md sections 7.5 and 7.6). So it is if no tick could be written for that long. A write that fails,
-    as on a full disk, is repeated.
-
-    Args:
-        files: the job's checkpoint.
-        now: returns the wall-clock time, us since the epoch.
-        monotonic: returns seconds from any fixed time.
-        on_outage: called before a "resume" is written, with the time until which all was well, us.
+    (docs/semantics.md sections 7.5 and 7.6). So it is if no tick could be written for that long. A write that fails, as
+    on a full disk, is repeated. `on_outage` is called before a "resume" is written, with the time until which all was
+    well, us.
     """
 
     def __init__(

@@ -119,10 +119,8 @@ class BatchWriter(Protocol):
 class BatchContext:
     """What a job knows of a batch that its output does not have, for the tables of metrics and downtime.
 
-    Attributes:
-        started_us: when the batch began, us since the epoch.
-        open_panes: how many panes are open after it; None if that is not known.
-        downtime: what happened while the job was down, if this is its first batch after that.
+    It began at `started_us`; `open_panes` are None if that is not known; `downtime` is that of the first batch after a
+    stop.
     """
 
     started_us: int
@@ -132,15 +130,9 @@ class BatchContext:
 
 @dataclass(kw_only=True)
 class BatchJournal:
-    """The batches of one checkpoint.
+    """The batches of one checkpoint, whose lease is held.
 
-    Attributes:
-        files: the checkpoint.
-        record: what it says of the job.
-        writer: writes the tables.
-        lease: must be held.
-        declared: role -> path of the tables of this start.
-        tables: what the tables have by now.
+    `declared` are the paths of the tables of this start by their roles, `tables` is what they have by now.
     """
 
     files: CheckpointFiles

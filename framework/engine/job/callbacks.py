@@ -24,11 +24,7 @@ _log = logger("job")
 
 
 class BatchCallbacks:
-    """The callbacks of one job, and the newest reports, which a callback that is added later gets first.
-
-    Args:
-        job: its name, for the log.
-    """
+    """The callbacks of one job, and the newest reports, which a callback that is added later gets first."""
 
     def __init__(self, job: str) -> None:
         self._job = job

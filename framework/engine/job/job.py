@@ -57,15 +57,8 @@ _log = logger("job")
 class RunEnd:
     """What ends a run: which of a stop, a drain or a flush was requested, and which has been processed. Thread-safe.
 
-    Args:
-        last_control_file: the newest one before this run could be seen; a command until then was one to an earlier run.
-            A start that completes a reset begins the numbers again: it is before that of the start in any case.
-
-    Attributes:
-        stopping: the run is to end after its batch.
-        drained: a batch has processed a drain.
-        flushed: a batch has processed a flush: the job is finished for good.
-        command_lock: held while a command is carried out, which may end the query and start it again.
+    `last_control_file` is the newest one before this run could be seen; a command until then was one to an earlier run.
+    A start that completes a reset begins the numbers again: it is before that of the start in any case.
     """
 
     def __init__(self, last_control_file: int) -> None:

@@ -192,10 +192,8 @@ def _state_ids(jvm: Any, operator: Any) -> list[list[str]]:
 class QueryProgress:
     """What Spark reports of the last batch of a query.
 
-    Attributes:
-        rows_behind: rows that the sources held and the query had not read; None where no source counts them. Kafka
-            does.
-        state_bytes: size of the state on disk, over all shuffle partitions; None before the first batch.
+    `rows_behind` are those that the sources held and the query had not read; None where no source counts them, as Kafka
+    does. `state_bytes` is the size of the state on disk; None before the first batch.
     """
 
     rows_behind: int | None = None

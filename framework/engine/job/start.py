@@ -70,14 +70,8 @@ if TYPE_CHECKING:
 class Start:
     """What a program says of a job that it starts.
 
-    Attributes:
-        pipeline: the computation.
-        tables: its tables by their folders; of one that the catalog does not have yet, the name.
-        make_tables: makes those that the catalog does not have, and returns all by their folders. Called with what the
-            job writes, and role -> folder of the tables that it has written to.
-        layout: how tables are created; None: as by default.
-        sink: one of the user's own beside the tables; None: there is none.
-        trigger: how the query is triggered, as Spark names it.
+    Of a table that the catalog does not have yet, `tables` has the name; `make_tables` makes such, and returns all by
+    their folders. It is called with what the job writes, and role -> folder of the tables that it has written to.
     """
 
     pipeline: Pipeline

@@ -1,3 +1,4 @@
+# ruff: noqa: D102 -- what the methods of a folder mean is said once, in `CheckpointFolder`
 """Small files beside Spark's own in the checkpoint folder, written and read the way Spark does its offset log.
 
 Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may live wherever Spark can keep one
@@ -44,12 +45,9 @@ def _permitted() -> None:
 class CheckpointFiles(JsonFiles):
     """The files under one folder, by relative name.
 
-    Attributes:
-        spark: the session that reaches it.
-        root: the folder, as messages name it: of an epoch, the checkpoint.
-        inner: the folder of the epoch in that one; empty for the checkpoint itself, and for any other folder.
-        before_change: called immediately before each change, also of what belongs to the folder, as tables; raises if
-            it must not be made any more.
+    `root` is the folder as messages name it, of an epoch the checkpoint; `inner` is the folder of the epoch in that,
+    empty for any other folder. `before_change` is called immediately before each change, also of what belongs to the
+    folder, as tables; it raises if it must not be made any more.
     """
 
     spark: SparkSession
@@ -67,7 +65,6 @@ class CheckpointFiles(JsonFiles):
 
     @property
     def place(self) -> str:
-        """The folder itself, as Spark names it."""
         return f"{self.root}/{self.inner}" if self.inner else self.root
 
     @property
@@ -76,17 +73,14 @@ class CheckpointFiles(JsonFiles):
         return replace(self, inner="")
 
     def part(self, name: str) -> CheckpointFiles:
-        """Return a folder in this one that messages call by the name of this one."""
         return replace(self, inner=f"{self.inner}/{name}" if self.inner else name)
 
     def exists(self, name: str = "") -> bool:
-        """Say whether a file or folder is there."""
         if self._local is not None:
             return self._local.exists(name)
         return bool(self._manager().exists(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names in a folder, sorted; empty if the folder is not there."""
         if self._local is not None:
             return self._local.names(folder)
         manager, path = self._manager(), self._path(folder)

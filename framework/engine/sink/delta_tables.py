@@ -49,8 +49,7 @@ T = TypeVar("T")
 class DeltaTables:
     """Reads and commits. Different tables may be committed to from different threads.
 
-    Attributes:
-        session_lock: held while the settings of the query's session are those of one commit.
+    `session_lock` is held while the settings of the query's session are those of one commit.
     """
 
     _open: dict[str, LibraryTable | None] = field(default_factory=dict)

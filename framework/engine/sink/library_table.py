@@ -61,11 +61,6 @@ class LibraryTable:
 
     Every method raises `UnsupportedTable` if the library cannot write the table (any more), and `SinkError` if the
     epoch under which it commits was fenced off, others came first at each attempt, or the table cannot be written.
-
-    Args:
-        path: its folder, as Spark names it: a path, a `file:` URL, or `s3a://bucket/path`.
-        options: of `library_rules.storage_options`, for a table on S3.
-        sleep: waits for so many seconds, between two attempts.
     """
 
     def __init__(
@@ -256,10 +251,7 @@ def require_recorded(path: str, id_: str, found: str, after: int, batch: int) ->
 class _Snapshot:
     """A table as it was when it was opened, and what was committed to it since.
 
-    Args:
-        url: as `open_table`.
-        options: as `open_table`.
-        readable: names of files that were found to be readable when it was open before.
+    `readable` are names of files that were found to be readable when it was open before.
     """
 
     def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:

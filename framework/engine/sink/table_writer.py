@@ -39,12 +39,7 @@ _log = logger("sink")
 
 @dataclass(frozen=True, kw_only=True)
 class TableWriter:
-    """Writes prepared batches to their tables, and their results to the user's own sink, if there is one.
-
-    Attributes:
-        tables: those of the job, as far as they are open already.
-        user_sink: gets each row of the log, too.
-    """
+    """Writes prepared batches to their tables, and their results to the user's own sink, if there is one."""
 
     tables: DeltaTables = field(default_factory=DeltaTables, repr=False)
     user_sink: Sink | None = None

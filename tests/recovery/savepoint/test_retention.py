@@ -33,7 +33,7 @@ def table(folder: Path, *commits: dict[str, str] | None) -> str:
 
 def warned(path: str, *, days: int = 7) -> list[str]:
     """The warnings for one table."""
-    manifest = replace(SAVED, tables={"log": SavedTable(path=path, version=0)})
+    manifest = replace(SAVED, tables={"log": SavedTable(path=path, version=0, sha256="")})
     return short_retention(manifest, keep_for=timedelta(days=days))
 
 

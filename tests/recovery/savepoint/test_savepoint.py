@@ -9,6 +9,7 @@ import pytest
 
 from panekeeper.framework.declarations.errors import ForeignCheckpoint
 from panekeeper.recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
+from panekeeper.recovery.savepoint import create
 from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
 from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import _copy_with_retry
@@ -202,16 +203,17 @@ def test_the_copy_is_tried_again_if_the_job_ends_meanwhile(job: FakeCheckpoint) 
 
 
 def test_the_copy_is_tried_again_if_the_job_is_started_with_other_tables_meanwhile(
-    job: FakeCheckpoint, archive: MemoryArchive
+    job: FakeCheckpoint, archive: MemoryArchive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A restore refuses a savepoint whose own file names other tables than its manifest."""
     job.tables(log="/data/log")
 
     def versions_meanwhile(found: CheckpointSnapshot) -> dict[str, SavedTable]:
         job.tables(log="/data/log", view="/data/view")
-        return {role: SavedTable(path=path, version=0) for role, path in found.tables.items()}
+        return {role: SavedTable(path=path, version=0, sha256="") for role, path in found.tables.items()}
 
-    found, tables, *_ = _copy_with_retry(job.files, None, archive, None, versions_meanwhile)
+    monkeypatch.setattr(create, "table_versions", versions_meanwhile)
+    found, tables, *_ = _copy_with_retry(job.files, None, archive, None)
     assert set(found.tables) == set(tables) == {"log", "view"}
 
 

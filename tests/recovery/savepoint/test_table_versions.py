@@ -112,7 +112,7 @@ def test_a_job_that_is_started_while_its_tables_are_looked_up_adds_nothing_to_th
     found = read_checkpoint(job.files)
     job.begin()
     commit(tmp_path / "log", 2, at=30, batch=3)
-    assert table_versions(found, None)["log"].version == 1
+    assert table_versions(found)["log"].version == 1
 
 
 def test_a_log_that_was_cleaned_up_no_longer_has_its_old_versions(tmp_path: Path) -> None:

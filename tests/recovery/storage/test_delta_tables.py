@@ -15,6 +15,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from panekeeper.recovery.errors import TableVersionLost
 from panekeeper.recovery.storage.delta_tables import (
     SavedTable,
+    commit_checksum,
     has_version,
     missing_files,
     require_version,
@@ -29,13 +30,18 @@ if TYPE_CHECKING:
 SAVED = 2
 
 
+def saved_table(path: Path, version: int) -> SavedTable:
+    """Return a table as a savepoint has it."""
+    return SavedTable(path=str(path), version=version, sha256=commit_checksum(LocalFiles(path), version))
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> SavedTable:
     """A table whose version n has the rows 0 to n, saved at version 2 of 4."""
     for number in range(5):
         once = CommitProperties(app_transactions=[Transaction("job", number)])
         write_deltalake(tmp_path / "log", pa.table({"n": [number]}), mode="append", commit_properties=once)
-    return SavedTable(path=str(tmp_path / "log"), version=SAVED)
+    return saved_table(tmp_path / "log", SAVED)
 
 
 def folder_of(table: SavedTable) -> LocalFiles:
@@ -56,7 +62,7 @@ def test_files_that_are_gone_are_counted(table: SavedTable) -> None:
 def test_a_table_without_files_misses_none(tmp_path: Path) -> None:
     """A table that is empty at its version can be restored."""
     DeltaTable.create(tmp_path / "log", pa.schema([("n", pa.int64())]))
-    assert missing_files(LocalFiles(tmp_path / "log"), SavedTable(path=str(tmp_path / "log"), version=0)) == (0, 0)
+    assert missing_files(LocalFiles(tmp_path / "log"), saved_table(tmp_path / "log", 0)) == (0, 0)
 
 
 def test_a_checkpoint_of_the_log_as_a_list_has_what_the_commits_before_it_said(table: SavedTable) -> None:
@@ -110,7 +116,7 @@ def test_a_version_whose_deletion_vector_is_gone_cannot_be_restored(tmp_path: Pa
     """All data files are there after a VACUUM that came too late, and no row of the version can be read."""
     write_deltalake(tmp_path / "log", pa.table({"n": [1, 2, 3]}))
     delete_the_second_row(tmp_path / "log")
-    saved = SavedTable(path=str(tmp_path / "log"), version=1)
+    saved = saved_table(tmp_path / "log", 1)
     require_version(no_spark, saved, folder_of(saved))
     (tmp_path / "log/ab" / VECTOR).unlink()
     with pytest.raises(TableVersionLost, match=rf"version 1 .* a deletion vector cannot be read\..*\n.*{VECTOR}"):

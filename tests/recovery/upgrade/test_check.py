@@ -46,7 +46,10 @@ SAVED = Manifest(
     unfinished=None,
     settings=PINNED,
     versions=installed_versions(),
-    tables={"log": SavedTable(path="/log", version=3), "view": SavedTable(path="/view", version=1)},
+    tables={
+        "log": SavedTable(path="/log", version=3, sha256=""),
+        "view": SavedTable(path="/view", version=1, sha256=""),
+    },
     files=(),
 )
 OFFERED = DeclaredJob(
