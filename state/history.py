@@ -6,7 +6,6 @@ from the declaration alone: no aggregate was ever added or removed, so partial r
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -100,22 +99,6 @@ def in_force(declaration: Mapping[str, Any], committed: int | None) -> Mapping[s
         return declaration
     old: Mapping[str, Any] = before["declaration"]
     return old
-
-
-def corrected(recorded: Mapping[str, Any], computed_by: Mapping[str, Any], committed: int | None) -> Mapping[str, Any]:
-    """Return a recorded declaration as one whose state was computed by another one up to a batch, if it was.
-
-    The record of the batch names that one, if any. A process that was paused writes either of them late: a start the
-    declaration that it was about to record, a job the record of a batch that it had computed before another start
-    recorded its own.
-    """
-    known, true = (
-        {name: value for name, value in one.items() if name != BEFORE}
-        for one in (in_force(recorded, committed), computed_by)
-    )
-    if not true or json.dumps(known) == json.dumps(true):  # in their order, by which partial results are numbered
-        return recorded
-    return {**recorded, BEFORE: {"batch": committed, "declaration": true}}
 
 
 def aggregates_of(declaration: Mapping[str, Any]) -> list[str]:

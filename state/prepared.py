@@ -14,7 +14,7 @@ after that Spark's log has the commit of the batch, so a process that comes late
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import pyarrow as pa
@@ -30,10 +30,6 @@ from panekeeper.state.checkpoint.folder import (
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.history import corrected
-from panekeeper.state.log import logger
-
-_log = logger("job")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +75,6 @@ class PreparedBatch:
         job: id of the checkpoint; another one has other state.
         sink_writer: the name under which a sink of the user's own gets the results; None: it gets nothing.
         is_flush: the job is finished with this batch.
-        declaration: by which it was computed, as it is recorded; empty for one that a restore records.
         drain_file: number of the control file with the newest drain that it has processed; None if there was none.
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
         tables: role -> what the table has once the batch is complete: its `path`, its `id`, and its newest `batch` in
@@ -95,7 +90,6 @@ class PreparedBatch:
     large_counts: Mapping[str, int] = field(default_factory=dict)
     large_hashes: Mapping[str, int] = field(default_factory=dict)
     job: str = ""
-    declaration: Mapping[str, Any] = field(default_factory=dict, repr=False)
     sink_writer: str | None = None
     is_flush: bool = False
     drain_file: int | None = None
@@ -149,20 +143,6 @@ def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
     """Return the last batch that is committed, or will be before a start does anything else; None: there is none."""
     begun, committed = last_batches(folder)
     return begun if begun is not None and folder.exists(prepared_file(record.epoch, begun)) else committed
-
-
-def as_computed(folder: CheckpointFolder, record: JobRecord, batch: int | None) -> JobRecord:
-    """Return a job's record with the declaration by which a batch was computed; itself if it says the same.
-
-    A process that was suspended amid a batch records that batch when it goes on, and a start may have recorded a new
-    declaration meanwhile (A2). `batch` is the last one that is committed, or recorded.
-    """
-    found = last_prepared(folder, record, batch)
-    declaration = record.declaration if found is None else corrected(record.declaration, found.declaration, batch)
-    if declaration is record.declaration:
-        return record
-    _log.warning("batch %s of job %s was computed by another declaration than the recorded one", batch, record.name)
-    return replace(record, declaration=declaration)
 
 
 def not_needed(folder: CheckpointFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:

@@ -66,7 +66,6 @@ from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, damaged, place_of, prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, write_flushed
 from panekeeper.state.codec import with_columns
-from panekeeper.state.history import corrected
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import (
     PreparedBatch,
@@ -189,8 +188,7 @@ class BatchJournal:
         """Do steps 4 and 5 of a batch that was recorded and not committed. At each start; may be killed and repeated.
 
         Returns the batch, with the commits that were made or found; None: there was nothing to do, or nothing of the
-        batch is recorded, and Spark runs it again. Raises `CheckpointInUse` also if a process that was suspended has
-        recorded the batch just now, by another declaration.
+        batch is recorded, and Spark runs it again.
         """
         begun, committed = last_batches(self._folder)
         if begun is None or begun == committed:
@@ -219,11 +217,6 @@ class BatchJournal:
             self.lease.note_completed(batch.resumed_us)
         what = ", ".join(one.role for one in writes) or "no table"
         _log.info("batch %s of job %s is completed as it was recorded: %s", batch.number, self.record.name, what)
-        if corrected(self.record.declaration, batch.declaration, batch.number) is not self.record.declaration:
-            raise CheckpointInUse(
-                f"batch {batch.number} of {self.files.root} was computed by another declaration, and recorded just now "
-                "by a process that was suspended until this start had taken over. It is completed; start the job again"
-            )
         self._remove_all_but(batch)
         return replace(batch, writes=writes)
 
@@ -273,7 +266,6 @@ class BatchJournal:
             large_counts={tag: batch.rows[tag] for tag in batch.large_tags},
             large_hashes={tag: batch.hashes[tag] for tag in batch.large_tags},
             job=self.record.id,
-            declaration=self.record.declaration,
             tables=self.tables | written,
             sink_writer=self.record.transaction("sink") if self.writer.has_user_sink and RESULTS in rows else None,
             is_flush=batch.flushed,

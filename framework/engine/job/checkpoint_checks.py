@@ -81,7 +81,7 @@ from panekeeper.state.compatibility import (
 from panekeeper.state.history import History, aggregates_of, begun_again, declared_part, in_force, upgraded
 from panekeeper.state.key_groups import group_ids
 from panekeeper.state.log import logger
-from panekeeper.state.prepared import as_computed, last_decided
+from panekeeper.state.prepared import last_decided
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.spark_logs import offset_lines
 from panekeeper.state.spark_store import HEADER
@@ -181,7 +181,6 @@ def open_checkpoint(
         )
         write_first_record(files, record, str(numbers), is_first=known is None)
     else:
-        known = as_computed(files.without_java(), known, last_decided(files, known))
         new = as_recorded(declaration, pipeline.intake.key_groups or len(known.group_ids))
         _require_compatible(files, known, name, new)
         require_logs_agree(files)
