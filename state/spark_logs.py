@@ -161,9 +161,9 @@ def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Cal
     return files
 
 
-def found_files(folder: CheckpointFolder, source: int | None = None) -> Iterator[str]:
-    """Yield the URL of each file that a source, or all of them, have found, newest last. Raises `CorruptState`."""
-    for number in folder.names(SOURCES_FOLDER) if source is None else [source]:
+def found_files(folder: CheckpointFolder) -> Iterator[str]:
+    """Yield the URL of each file that the sources have found. Raises `CorruptState`."""
+    for number in folder.names(SOURCES_FOLDER):
         log = f"{SOURCES_FOLDER}/{number}"
         for name in needed_entries(folder.names(log)):
             lines = log_lines(folder, f"{log}/{name}")

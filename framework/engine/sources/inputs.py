@@ -10,17 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointInUse, DeclarationError, IncompatibleCheckpoint
-from panekeeper.framework.engine.sources.streams import is_there, options_of, path_of_files, qualified, sources_of
+from panekeeper.framework.engine.sources.streams import options_of, path_of_files, qualified, sources_of
 from panekeeper.state.checkpoint.control_files import control_source
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, plain_url
 from panekeeper.state.checkpoint.job_record import Input, is_new, last_batches, read_inputs, write_inputs
-from panekeeper.state.spark_logs import found_files, offset_lines
+from panekeeper.state.spark_logs import offset_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,8 +37,6 @@ _OF_NO_ROW = re.compile(
 """Options of a source that decide where it reads, and which rows the next batch gets, but not what is in a row."""
 _GLOB = re.compile(r"[*?\[{]")
 _OTHER_GLOB = re.compile(r"[?\[\]{}\\]")
-_NEWEST = 100
-"""So many files are looked for, of those that were read last: they may be millions, and the first ones cleaned up."""
 
 
 def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
@@ -104,8 +101,8 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
         )
     if before is None:
         return
-    for number, (old, new) in enumerate(zip(before, now, strict=True)):
-        if old.kind == new.kind == "files" and (why := _moved(files, number, old, new)):
+    for old, new in zip(before, now, strict=True):
+        if old.kind == new.kind == "files" and (why := _moved(old, new)):
             raise IncompatibleCheckpoint(
                 f"job {name!r} has read {old.place}, and is to read {new.place} now: {why}, and Spark, which knows "
                 f"files by their whole path, would read them again. Put those of {old.place} back, and read them "
@@ -126,19 +123,14 @@ def _are_others(before: Sequence[Input], now: Sequence[Input]) -> bool:
     )
 
 
-def _moved(files: CheckpointFiles, number: int, old: Input, new: Input) -> str | None:
+def _moved(old: Input, new: Input) -> str | None:
     """Return why a source may find files again, under other names; None: it does not."""
     if new.by_name:
         return None
     if old.by_name:
         return "they were read with the option fileNameOnly, so they may have been moved meanwhile"
-    if old.place == new.place:
-        return None
-    if not (_covers(old.place, new.place) or _covers(new.place, old.place)):
-        return "files may have been moved there"
-    newest = deque(found_files(files.without_java(), number), maxlen=_NEWEST)
-    gone = next((url for url in newest if not is_there(files.spark, url)), None)
-    return None if gone is None else f"files that it has read are elsewhere now, such as {gone}"
+    is_same = _covers(old.place, new.place) or _covers(new.place, old.place)
+    return None if is_same else "files may have been moved there"
 
 
 def _names(inputs: Iterable[Input]) -> str:

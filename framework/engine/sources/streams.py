@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.session.session import usable_memory
-from panekeeper.state.checkpoint.folder import local_path, plain_url
+from panekeeper.state.checkpoint.folder import plain_url
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -84,18 +84,6 @@ def path_of_files(leaf: Any) -> str | None:
 def file_system(spark: SparkSession, path: Any) -> Any:
     """Return Hadoop's file system of a path of Hadoop, with the settings of the session."""
     return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- no public way
-
-
-def is_there(spark: SparkSession, url: str) -> bool:
-    """Return whether a file of this URL exists; also if that cannot be found out, as Spark says why when it reads."""
-    if (local := local_path(unquote(url))) is not None:
-        return local.exists()
-    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-    try:
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(url))
-        return bool(file_system(spark, path).exists(path))
-    except Exception:  # noqa: BLE001 -- whatever it is
-        return True
 
 
 def qualified(spark: SparkSession, path: str) -> str:

@@ -94,18 +94,6 @@ def test_files_that_may_have_been_moved_are_refused(checkpoint: Checkpoint, plac
     assert "fileNameOnly of the stream to true for good" in str(refused.value)
 
 
-@pytest.mark.parametrize("place", ["in", "in/*", "in/a/2024"])
-def test_files_that_were_moved_within_the_folder_are_refused(checkpoint: Checkpoint, place: str) -> None:
-    """They have other names there, though one folder has both. One of them is enough."""
-    write_inputs(checkpoint, [checkpoint.files("in/a")])
-    (checkpoint.input / "2024").mkdir()
-    (checkpoint.input / "2 .json").rename(checkpoint.input / "2024" / "2 .json")
-    with pytest.raises(
-        IncompatibleCheckpoint, match=r"files that it has read are elsewhere now, such as file:\S+2%20\."
-    ):
-        check(checkpoint, [checkpoint.files(place)])
-
-
 def test_files_that_were_read_by_name_are_read_by_name_for_good(checkpoint: Checkpoint) -> None:
     """Without the option Spark looks for the paths that they had before they were moved."""
     write_inputs(checkpoint, [checkpoint.files("in/a", by_name=True)])
