@@ -1,6 +1,6 @@
 """Can a cluster run jobs, and if not, what is missing where?
 
-What the driver and the executors have (Python, packages, clock), the settings of the session, and whether driver and
+What the driver and the executors have (Python, packages), the settings of the session, and whether driver and
 executors can write a place for checkpoints and tables.
 """
 
@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.builder.places import qualified_path
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.environment import class_is_loadable
-from panekeeper.framework.engine.session.settings import DELTA_EXTENSION, DELTA_SETTINGS, STATE_SETTINGS
+from panekeeper.framework.engine.session.settings import DELTA_EXTENSION, DELTA_SETTINGS
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import local_path
 
 if TYPE_CHECKING:
@@ -32,38 +30,26 @@ _TASKS_AN_EXECUTOR = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What runs on one host: its name, the version of Python, those of `PACKAGES` ("?" if only the code is there).
-
-    `clock_s`: seconds by which its clock is ahead of the driver's, at least; negative: behind; 0.0: not known to be.
-    """
+    """What runs on one host: its name, the version of Python, those of `PACKAGES` ("?" if only the code is there)."""
 
     host: str
     python: str
     packages: dict[str, str]
-    clock_s: float
 
 
 def driver() -> Machine:
     """Return what this process has."""
     (found,) = _probe(PACKAGES)(())
-    return _machine(found, now_us(), now_us())
+    return Machine(**found)
 
 
 def executors(spark: SparkSession) -> list[Machine]:
     """Return what each host has that runs tasks, in order of their names. Runs one small Spark job."""
     context = spark.sparkContext
-    before = now_us()
     tasks = max(2, context.defaultParallelism) * _TASKS_AN_EXECUTOR
     found = context.parallelize(range(tasks), tasks).mapPartitions(_probe(PACKAGES)).collect()
-    after = now_us()
     hosts = {one["host"]: one for one in found}
-    return [_machine(hosts[host], before, after) for host in sorted(hosts)]
-
-
-def _machine(found: dict[str, Any], before: int, after: int) -> Machine:
-    ahead = found["us"] - after if found["us"] > after else min(0, found["us"] - before)
-    own = {name: found[name] for name in ("host", "python", "packages")}
-    return Machine(**own, clock_s=round(ahead / 1e6, 3))
+    return [Machine(**hosts[host]) for host in sorted(hosts)]
 
 
 def _probe(packages: tuple[str, ...]) -> Callable[[Iterable[Any]], Iterator[dict[str, Any]]]:
@@ -72,7 +58,6 @@ def _probe(packages: tuple[str, ...]) -> Callable[[Iterable[Any]], Iterator[dict
     def probe(_: Iterable[Any]) -> Iterator[dict[str, Any]]:
         import socket
         import sys
-        import time
         from importlib import metadata, util
 
         found = {}
@@ -83,12 +68,9 @@ def _probe(packages: tuple[str, ...]) -> Callable[[Iterable[Any]], Iterator[dict
                 if util.find_spec(name) is not None:
                     found[name] = "?"
         python = ".".join(map(str, sys.version_info[:2]))
-        yield {"host": socket.gethostname(), "python": python, "packages": found, "us": time.time_ns() // 1000}
+        yield {"host": socket.gethostname(), "python": python, "packages": found}
 
     return probe
-
-
-_MAX_CLOCK_S = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,9 +98,6 @@ def check_settings(settings: Mapping[str, str | None]) -> Iterator[Finding]:
     for name, wanted in DELTA_SETTINGS.items():
         if wanted not in (settings.get(name) or ""):
             yield _error("session", f"it has no Delta: set {name}={wanted}")
-    for name, wanted in STATE_SETTINGS.items():
-        if settings.get(name) != wanted:
-            yield _warning("session", f"{name} is {settings.get(name)}; jobs set it to {wanted} for their queries")
 
 
 def check_machines(driver: Machine, executors: Sequence[Machine]) -> Iterator[Finding]:
@@ -139,10 +118,6 @@ def check_machines(driver: Machine, executors: Sequence[Machine]) -> Iterator[Fi
                 problem = f"{name} {found} is there and {wanted} in the driver: install the same version"
                 same_series = name != "panekeeper" and found.split(".")[0] == wanted.split(".")[0]
                 yield (_warning if same_series else _error)(one.host, problem)
-        if abs(one.clock_s) > _MAX_CLOCK_S:
-            direction = "ahead of" if one.clock_s > 0 else "behind"
-            problem = f"its clock is {duration_text(abs(one.clock_s))} {direction} the driver's: synchronise the clocks"
-            yield _warning(one.host, problem)
 
 
 _ROWS = 1000
@@ -194,7 +169,7 @@ class Examination:
 def examine(spark: SparkSession, places: Sequence[str] = ()) -> Examination:
     """Examine a session, the machines of its cluster, and places for checkpoints and tables."""
     jvm: Any = spark._jvm  # noqa: SLF001 -- only the Java side knows its version and classes
-    settings = {name: spark.conf.get(name, None) for name in (*DELTA_SETTINGS, *STATE_SETTINGS)}
+    settings = {name: spark.conf.get(name, None) for name in DELTA_SETTINGS}
     findings = list(check_settings(settings))
     if not class_is_loadable(jvm, DELTA_EXTENSION):
         problem = "its Java side has no Delta: give spark-submit the jars of Delta (docs/clusters.md)"

@@ -34,7 +34,7 @@ from panekeeper.recovery.savepoint.manifest import (
 )
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import find_damaged, is_blob, read_small
-from panekeeper.recovery.storage.files import Files, LocalFiles
+from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import LocationOrArchive, files_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import now_utc
@@ -208,7 +208,7 @@ def prune(
         raise SavepointRefused(f"keep is {keep}; it must be 1 or more")
     archive, key = open_archive(location, s3), manifest_key()
     stored = [file for folder in (_MANIFESTS, _BLOBS) for file in archive.sizes(folder)]
-    if not _unfinished(archive) and not any(file.count("/") == 1 for file in stored):
+    if not any(file.count("/") == 1 for file in stored):
         raise no_savepoints(archive.location)  # before the marker, which would create the folder
     at = now or now_utc()
     with activity_marker(archive, "prune", at):
@@ -222,20 +222,11 @@ def prune(
             archive.remove(manifest_file(name))
         needed = {blob for one in kept for blob in one.blobs}
         unused = {file: size for file, size in archive.sizes(_BLOBS).items() if is_blob(file) and file not in needed}
-        gone = {} if making else unused | _unfinished(archive)
+        gone = {} if making else unused
         for blob in gone:
             archive.remove(blob)
     names = tuple(one.name for one in kept)
     return PruneResult(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
-
-
-def _unfinished(archive: Archive) -> dict[str, int]:
-    """Return name -> size of what a savepoint is storing, or has left that was killed; not in folders below ours.
-
-    Only on a local disk has such a file a name.
-    """
-    found = [archive.unfinished(one) for one in (_MANIFESTS, _BLOBS)] if isinstance(archive, LocalFiles) else []
-    return {file: size for one in found for file, size in one.items() if file.count("/") == 1}
 
 
 def readable_savepoints(archive: Archive) -> list[Manifest]:

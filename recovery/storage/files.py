@@ -9,7 +9,6 @@ serves which path or URL.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import uuid
@@ -64,8 +63,7 @@ class Files(Archive, CheckpointFolder, Protocol):
 
 
 _PART_SUFFIX = ".part"
-_PART = re.compile(r"\..+\.[0-9a-f]{32}\.part")
-"""The name under which a file is written; others that end so are somebody else's."""
+"""Ends the name under which a file is written."""
 
 
 @dataclass(frozen=True)
@@ -149,13 +147,6 @@ class LocalFiles(LocalFolder):
     def sizes(self, prefix: str = "") -> dict[str, int]:
         """Return name -> size in bytes of the files whose name begins with `prefix`; not of one removed meanwhile."""
         return {name: size for name, size in self._listed(prefix).items() if not name.endswith(_PART_SUFFIX)}
-
-    def unfinished(self, prefix: str) -> dict[str, int]:
-        """Return name -> size in bytes of files that are being stored, or were when their process was killed.
-
-        `sizes` does not list them, and `remove` removes them.
-        """
-        return {name: size for name, size in self._listed(prefix).items() if _PART.fullmatch(name.rpartition("/")[2])}
 
     def _listed(self, prefix: str) -> dict[str, int]:
         found = {}

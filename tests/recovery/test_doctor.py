@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from panekeeper.framework.engine.session.settings import DELTA_SETTINGS, STATE_PROVIDER, STATE_SETTINGS
+from panekeeper.framework.engine.session.settings import DELTA_SETTINGS
 from panekeeper.recovery.doctor import PACKAGES, Machine, check_machines, check_settings, driver
 
-DRIVER = Machine(
-    host="d", python="3.11", packages={**dict.fromkeys(PACKAGES, "2.1.0"), "panekeeper": "0.1.0"}, clock_s=0.0
-)
+DRIVER = Machine(host="d", python="3.11", packages={**dict.fromkeys(PACKAGES, "2.1.0"), "panekeeper": "0.1.0"})
 
 
 def levels(executor: Machine) -> list[tuple[str, str]]:
@@ -20,8 +18,8 @@ def levels(executor: Machine) -> list[tuple[str, str]]:
 
 
 def test_an_executor_like_the_driver_has_no_problem() -> None:
-    """The same Python and packages, and a clock within seconds."""
-    assert levels(replace(DRIVER, host="e", clock_s=-4.9)) == []
+    """The same Python and packages."""
+    assert levels(replace(DRIVER, host="e")) == []
 
 
 @pytest.mark.parametrize(
@@ -31,10 +29,8 @@ def test_an_executor_like_the_driver_has_no_problem() -> None:
         (replace(DRIVER, packages={**DRIVER.packages, "pyarrow": "1.0"}), "error", "pyarrow 1.0 is there and 2.1.0"),
         (replace(DRIVER, packages={**DRIVER.packages, "pyarrow": "2.0"}), "warning", "pyarrow 2.0 is there and 2.1.0"),
         (replace(DRIVER, packages={**DRIVER.packages, "panekeeper": "0.2.0"}), "error", "panekeeper 0.2.0 is there"),
-        (replace(DRIVER, clock_s=90.0), "warning", "90s ahead of the driver's"),
-        (replace(DRIVER, clock_s=-7.0), "warning", "7s behind the driver's"),
     ],
-    ids=["python", "other series", "same series", "panekeeper", "ahead", "behind"],
+    ids=["python", "other series", "same series", "panekeeper"],
 )
 def test_what_differs_is_named(executor: Machine, level: str, words: str) -> None:
     """With what is there and what is wanted."""
@@ -51,11 +47,10 @@ def test_a_package_that_is_missing_is_named() -> None:
 
 
 def test_a_session_without_delta_cannot_run_jobs() -> None:
-    """Settings of the state that a job sets by itself are a warning."""
-    good: dict[str, str | None] = {**DELTA_SETTINGS, **STATE_SETTINGS}
+    """The finding says which setting it lacks."""
+    good: dict[str, str | None] = {**DELTA_SETTINGS}
     assert list(check_settings(good)) == []
     assert [one.level for one in check_settings(good | {"spark.sql.extensions": None})] == ["error"]
-    assert [one.level for one in check_settings(good | {STATE_PROVIDER: "other"})] == ["warning"]
 
 
 def test_the_driver_has_all_that_it_needs() -> None:

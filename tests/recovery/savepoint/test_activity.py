@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
+from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.savepoint.catalog import (
     MARKER_LIFETIME,
     PruneResult,
@@ -19,7 +17,6 @@ from panekeeper.recovery.savepoint.catalog import (
     prune,
     verify,
 )
-from panekeeper.recovery.storage.files import LocalFiles
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
@@ -135,26 +132,3 @@ def test_a_marker_that_panekeeper_never_writes_keeps_nobody_out(job: FakeCheckpo
     archive.files["working/prune-x.json"] = content
     savepoint(job.folder, "one", to=archive, made_at=NOON)
     assert not archive.sizes("working/")
-
-
-def test_a_prune_removes_the_files_that_a_killed_savepoint_was_writing(job: FakeCheckpoint, tmp_path: Path) -> None:
-    """They have hidden names, and may be large. Beside a savepoint that is being made, and of others, they stay."""
-    files, part = LocalFiles(tmp_path / "savepoints"), "." + "00" * 32 + "." + "ab" * 16 + ".part"
-    (files.path / "blobs").mkdir(parents=True)
-    (files.path / "blobs" / part).write_bytes(b"four")
-    (files.path / "blobs" / "film.part").write_bytes(b"another's")
-    with pytest.raises(NoSuchSavepoint):
-        prune(tmp_path, keep=1)  # another location may be in a folder of that name
-    assert prune(files, keep=1).bytes == 4
-    savepoint(job.folder, "one", to=files, made_at=NOON)
-    left: list[Any] = [files.path / "blobs" / part, files.path / "savepoints" / part]
-    for path in left:
-        path.write_bytes(b"four")
-    with activity_marker(files, "savepoint", NOON):
-        assert prune(files, keep=1, now=NOON).blobs == 0
-    assert all(path.exists() for path in left)
-    done = prune(files, keep=1, now=NOON)
-    assert (done.blobs, done.bytes) == (2, 8)
-    assert not any(path.exists() for path in left)
-    assert (files.path / "blobs" / "film.part").exists()
-    verify(files, "one")
