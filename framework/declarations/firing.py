@@ -80,40 +80,57 @@ class FiringOptions:
         emit: `"on_complete"`: when the watermark reaches the end, and again for late rows; `"on_close"`: once, when the
             pane closes; `"on_update"`: after each micro-batch that changed it, too.
         early: how often it fires before it is complete, while it has rows that have not fired.
+        refire: how often it fires for late rows; at each advancing watermark if not given.
     """
 
     emit: Emit = "on_complete"
     early: Every | None = None
+    refire: Every | None = None
 
-    def require_possible_firing(self) -> None:
+    def require_possible_firing(self, *, takes_late_rows: bool) -> None:
         """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
         require_one_of(("on_complete", "on_close", "on_update"), self.emit, "emit")
-        _require_every("early", self.early)
-        if self.early is not None and self.emit != "on_complete":
-            fires = "once, when it closes" if self.emit == "on_close" else "after each micro-batch anyway"
+        for what, given in (("early", self.early), ("refire", self.refire)):
+            _require_every(what, given)
+            if given is not None and self.emit != "on_complete":
+                fires = "once, when it closes" if self.emit == "on_close" else "after each micro-batch anyway"
+                raise DeclarationError(
+                    f"{what} is {given!r}, but by emit={self.emit!r} a pane fires {fires}; leave out one of them"
+                )
+        if self.refire is not None and self.refire.event_time is not None:
             raise DeclarationError(
-                f"early is {self.early!r}, but by emit={self.emit!r} a pane fires {fires}; leave out one of them"
+                f"refire is {self.refire!r}; late rows fire by rows or the wall clock, as by Every(rows=2), or without "
+                "refire at each advance of the watermark"
+            )
+        if self.refire is not None and not takes_late_rows:
+            raise DeclarationError(
+                f"refire is {self.refire!r}, but a pane without discard_age takes no late rows; give discard_age, or "
+                "leave out refire"
             )
 
     @property
     def keeps_firings(self) -> bool:
         """Whether each cell needs a record of how often it fired, and of the rows since."""
-        return self.emit == "on_update" or self.early is not None
+        return self.emit == "on_update" or bool(self._every)
+
+    @property
+    def _every(self) -> dict[str, Every]:
+        return {name: one for name, one in (("early", self.early), ("refire", self.refire)) if one is not None}
 
     @property
     def fires_by_clock(self) -> bool:
         """Whether some of the firings depend on the wall clock, and so on when rows arrived."""
-        return self.early is not None and self.early.period is not None
+        return any(one.period is not None for one in self._every.values())
 
     @property
     def fires_at_rows(self) -> bool:
         """Whether some of the firings are at certain rows, so that rows must come one by one."""
-        return self.early is not None and self.early.rows is not None
+        return any(one.rows is not None for one in self._every.values())
 
     def firing_declaration(self) -> dict[str, Any]:
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         emit = {} if self.emit == "on_complete" else {"emit": self.emit}
-        return emit if self.early is None else {**emit, "early": self.early.declaration()}
+        return {**emit, **{name: one.declaration() for name, one in self._every.items()}}
 
 
 def _require_every(what: str, given: object) -> None:

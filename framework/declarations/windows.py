@@ -48,6 +48,8 @@ class TimeInterval(FiringOptions):
         early: how often a pane fires for a partition before it is complete, while it has new rows: by the wall clock,
             `Every("10 seconds")`; exactly at each 100th row, `Every(rows=100)`; or by the watermark,
             `Every(event_time="1 minute")`.
+        refire: how often a complete pane fires for late rows of a partition: `Every(rows=2)` or `Every("1 minute")`;
+            what has not fired then fires when the pane closes. At each advancing watermark if not given.
         partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:
@@ -87,7 +89,7 @@ class TimeInterval(FiringOptions):
                 f"interval_offset is {self.interval_offset!r}; it must be in [0, {us_text(self.duration_us)}){advice}"
             )
         require_one_of(("pane", "tuple"), self.late, "late")
-        self.require_possible_firing()
+        self.require_possible_firing(takes_late_rows=self.age_us > 0)
 
     @property
     def duration_us(self) -> int:

@@ -68,12 +68,13 @@ class NaivePanes:
 
     def fire_or_wait(self, pane: int, key: str, cell: Cell) -> None:
         """A row has joined: its number may be one at which the pane fires, or the clock begins to count."""
-        every = None if pane in self.complete else self.window.get("early")
-        if every is None:
+        is_complete = pane in self.complete
+        every = self.window.get("refire" if is_complete else "early")
+        if every is None or (is_complete and not cell.complete):
             return
         by, size = every
-        if by == "rows" and len(cell.rows) % size == 0:
-            self.fire(pane, key, "EARLY", complete=False)
+        if by == "rows" and len(cell.new) == size:
+            self.fire_by_rule(pane, key)
         if by == "clock":
             cell.first_at = self.clock if cell.first_at is None else cell.first_at
             cell.due_at = cell.due_at or next(at for at in count(cell.first_at + size, size) if at > self.clock)
@@ -89,7 +90,12 @@ class NaivePanes:
             for key in keys:
                 due = cells[key].due_at if key in cells else None
                 if due is not None and due <= self.clock:
-                    self.fire(pane, key, "EARLY", complete=False)
+                    self.fire_by_rule(pane, key)
+
+    def fire_by_rule(self, pane: int, key: str) -> None:
+        """Fire between watermarks: early, or late if the pane is complete."""
+        is_complete = pane in self.complete
+        self.fire(pane, key, "LATE" if is_complete else "EARLY", complete=is_complete)
 
     def advance(self, watermark: int) -> None:
         """The watermark advances: panes complete, fire again and close."""
@@ -119,15 +125,15 @@ class NaivePanes:
     def end(self) -> None:
         """The end of a micro-batch, at which panes fire that emit on update."""
         for pane in sorted(self.cells) if self.window["emit"] == "on_update" else ():
-            is_complete = pane in self.complete
             for key in sorted(self.cells[pane]):
                 if self.cells[pane][key].new:
-                    self.fire(pane, key, "LATE" if is_complete else "EARLY", complete=is_complete)
+                    self.fire_by_rule(pane, key)
 
     def fire_as_complete(self, pane: int, reason: str, *, closes: bool) -> None:
         """Fire a pane that completes, for all its partitions; or one that is complete, for those with new rows."""
         for key, cell in sorted(self.cells[pane].items()):
-            if pane not in self.complete or cell.new:
+            waits = cell.complete and "refire" in self.window and not closes
+            if pane not in self.complete or (cell.new and not waits):
                 self.fire(pane, key, reason, complete=True, closes=closes)
         self.complete.add(pane)
 

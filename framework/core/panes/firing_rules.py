@@ -8,6 +8,7 @@ docs/semantics.md section 6.7. Where panes are plays no part here.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -81,6 +82,17 @@ def at_multiples(cells: np.ndarray, before: np.ndarray, every: np.ndarray) -> np
     return fires
 
 
+@dataclass(frozen=True)
+class _NoRule:
+    """In the place of an `Every` that is not declared."""
+
+    rows: None = None
+    period_us: None = None
+
+
+_NOT_BY_RULE = _NoRule()
+
+
 class CellFirings:
     """The cells that this batch reads or writes. `record` says what is stored, and which numbers have unfired rows."""
 
@@ -88,7 +100,7 @@ class CellFirings:
         self, options: FiringOptions, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord
     ) -> None:
         """Load nothing yet."""
-        self._early = options.early
+        self._early, self._refire = options.early or _NOT_BY_RULE, options.refire or _NOT_BY_RULE
         self._keys = keys
         self._record = record
         self._storage = SliceStorage(store, record.firing_runs, FIRINGS_KIND)
@@ -114,10 +126,10 @@ class CellFirings:
 
     def fire_at_rows(self, cells: np.ndarray) -> np.ndarray | None:
         """Return for rows, by their cells, whether the cell fires right after the row; None without such a rule."""
-        early = 0 if self._early is None else self._early.rows or 0
-        if not early:
+        if not (self._early.rows or self._refire.rows):
             return None
-        every = np.where(self._is_complete(np.arange(len(self._codes))), 0, early)
+        early, late = self._by_phase(np.arange(len(self._codes)))
+        every = np.where(early, self._early.rows or 0, np.where(late, self._refire.rows or 0, 0))
         return at_multiples(cells, self._of_cells[NEW_COLUMN], every)
 
     def add_rows(self, cells: np.ndarray, rows: np.ndarray | None, now: int) -> None:
@@ -133,13 +145,18 @@ class CellFirings:
         if FIRST_COLUMN in self._of_cells:
             self._set_clock(begins, now)
 
+    def fires_late(self, number: int) -> np.ndarray:
+        """Return the cells of a complete number that an advancing watermark makes fire, by code."""
+        cells = self.unfired(number)
+        return cells if self._refire is _NOT_BY_RULE else cells[self.never_complete(cells)]
+
     def _set_clock(self, begins: np.ndarray, now: int) -> None:
         """Set when cells fire by the clock that have their first new rows now."""
         first, due = self._of_cells[FIRST_COLUMN], self._of_cells[DUE_COLUMN]
         first[begins] = np.minimum(first[begins], now)
-        begins = begins[~self._is_complete(begins)]
-        if self._early is not None and self._early.period_us is not None:
-            due[begins] = next_instant(first[begins], self._early.period_us, now)
+        for rule, some in zip((self._early, self._refire), self._by_phase(begins), strict=True):
+            if rule.period_us is not None:
+                due[begins[some]] = next_instant(first[begins[some]], rule.period_us, now)
         self._note_due(distinct(self._numbers[begins]).tolist())
 
     def due(self, now: int, codes: np.ndarray | None = None) -> list[tuple[int, np.ndarray]]:
@@ -225,10 +242,14 @@ class CellFirings:
             due = self._of_cells.get(DUE_COLUMN)
             self._record.unfired[number] = NEVER if due is None else int(due[self._numbers == number].min())
 
-    def _is_complete(self, cells: np.ndarray) -> np.ndarray:
-        """Return whether the number of each cell is complete."""
+    def _by_phase(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return whether new rows of each cell are early, as its number is not complete; and whether they are late.
+
+        They are neither if it is complete and the cell has not fired as that, which the next watermark makes it do.
+        """
         complete = [number for number, state in self._record.panes.items() if state.complete]
-        return np.isin(self._numbers[cells], np.array(complete, dtype=np.int64))
+        is_complete = np.isin(self._numbers[cells], np.array(complete, dtype=np.int64))
+        return ~is_complete, is_complete & self._of_cells[COMPLETE_COLUMN][cells]
 
     def _stored_cells(self, at: np.ndarray) -> pa.Table:
         own = {PANE_COLUMN: self._numbers[at]} | {name: values[at] for name, values in self._of_cells.items()}

@@ -197,7 +197,7 @@ class TimeIntervalWindow:
                 PaneTransition(
                     pane=pane,
                     completes=not state.complete,
-                    trigger=self._firing(pane, state, Reason.FLUSH),
+                    trigger=self._firing(pane, state, Reason.FLUSH, closes=True),
                     close=True,
                 )
             )
@@ -327,7 +327,8 @@ class TimeIntervalWindow:
         trigger = None
         if completes or (state.complete and (self.pending.has(pane) or pane in self.record.unfired)):
             reason = Reason.WATERMARK if previous < ready else Reason.LATE
-            trigger = self._firing(pane, state, reason)
+            closes = watermark >= self.geometry.closing_watermark(pane)
+            trigger = self._firing(pane, state, reason, closes=closes)
         elif self.cells is not None and pane in self.record.unfired:
             period = self._early_period()
             if period and passes_multiple(previous, watermark, period):
@@ -341,9 +342,10 @@ class TimeIntervalWindow:
         """Return the watermark at which the pane fires for the first time without further rules."""
         return self.geometry.closing_watermark(pane) if self.window.emit == "on_close" else self.geometry.end(pane)
 
-    def _firing(self, pane: int, state: PaneRecord, reason: Reason) -> PaneFiring | None:
+    def _firing(self, pane: int, state: PaneRecord, reason: Reason, *, closes: bool) -> PaneFiring | None:
         if self.cells is not None:
-            cells = self.cells.unfired(pane) if state.complete else self.cells.of(pane)
+            late = self.cells.unfired if closes else self.cells.fires_late
+            cells = late(pane) if state.complete else self.cells.of(pane)
             return self._firing_of(self.cells, pane, cells, reason, complete=True)
         if not state.complete:
             return PaneFiring(reason=reason)

@@ -20,6 +20,19 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"early": Every("1 minute"), "emit": "on_update"},
         "early is Every('1 minute'), but by emit='on_update' a pane fires after each micro-batch anyway; leave out one",
     ),
+    "a refire that is no Every": ({"refire": 2}, "refire is 2; write refire=Every('10 seconds') or Every(rows=100)"),
+    "a refire by event time": (
+        {"refire": Every(event_time=60)},
+        "refire is Every(event_time=60); late rows fire by rows or the wall clock, as by Every(rows=2)",
+    ),
+    "a refire, but once on close": (
+        {"refire": Every(rows=2), "emit": "on_close"},
+        "refire is Every(rows=2), but by emit='on_close' a pane fires once, when it closes; leave out one of them",
+    ),
+    "a refire of panes without late rows": (
+        {"refire": Every(rows=2), "discard_age": 0},
+        "refire is Every(rows=2), but a pane without discard_age takes no late rows; give discard_age",
+    ),
     "an emit that is no text": ({"emit": None}, "emit is None; it must be"),
 }
 
@@ -28,7 +41,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     """The error names the option, and what to write."""
     with pytest.raises(DeclarationError) as raised:
-        TimeInterval("1 hour", discard_age="1 hour", **options)
+        TimeInterval("1 hour", **({"discard_age": "1 hour"} | options))
     assert str(raised.value).startswith(message)
 
 

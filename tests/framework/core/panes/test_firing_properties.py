@@ -25,6 +25,13 @@ MOVED = st.one_of(st.tuples(st.just("watermark"), SECONDS), st.tuples(st.just("c
 ITEM = st.one_of(ROW, ROW, ROW, MOVED, st.just(("end",)))
 
 
+LATE = EVERY.filter(lambda one: one[0] != "event_time")
+BY_RULE = st.one_of(
+    st.fixed_dictionaries({"early": EVERY}),
+    st.fixed_dictionaries({"refire": LATE, "discard_age": st.integers(1, 12)}, optional={"early": EVERY}),
+)
+
+
 @st.composite
 def panes(draw: st.DrawFn) -> dict[str, Any]:
     """The panes of a window, without rules."""
@@ -96,18 +103,15 @@ def test_panes_emit_as_the_model_does(window: dict[str, Any], emit: Any, script:
         assert store.entries == {}
 
 
-@given(window=panes(), early=EVERY, script=scripts())
-def test_panes_fire_early_as_in_the_model(window: dict[str, Any], early: Any, script: list[tuple[Any, ...]]) -> None:
-    """At the rows, by the clock or by the watermark, wherever batches end."""
-    store = require_the_same(window | {"emit": "on_complete", "early": early}, script)
+@given(window=panes(), rules=BY_RULE, script=scripts())
+def test_panes_fire_by_rules_as_in_the_model(window: dict[str, Any], rules: Any, script: list[tuple[Any, ...]]) -> None:
+    """Early and late, at rows, by the clock or by the watermark, wherever batches end."""
+    store = require_the_same({"emit": "on_complete"} | window | rules, script)
     if script[-2:-1] in ([("flush",)], [("watermark", 100)]):
         assert store.entries == {}
 
 
-RULES = st.one_of(
-    st.fixed_dictionaries({"emit": st.sampled_from(("on_complete", "on_close"))}),
-    st.fixed_dictionaries({"early": EVERY}),
-)
+RULES = st.one_of(st.fixed_dictionaries({"emit": st.sampled_from(("on_complete", "on_close"))}), BY_RULE)
 
 
 @given(window=panes(), rules=RULES, script=scripts(), data=st.data())

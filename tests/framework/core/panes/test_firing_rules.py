@@ -186,3 +186,40 @@ def test_a_pane_that_fired_early_asks_for_the_next_watermark_only_with_new_rows(
         for steps in ([watermark(3), rows(("a", 1, 1))], [watermark(10)], [rows(("a", 2, 1))])
     ]
     assert due == [10_000_000, 100_000_000, 20_000_000]
+
+
+def test_late_rows_fire_at_each_nth_of_a_partition_and_the_rest_when_the_pane_closes() -> None:
+    """Not at each watermark; a partition that is first seen late fires as complete at the next one."""
+    window = TimeInterval(10, discard_age=5, refire=Every(rows=2))
+    first, late = rows(("a", 1, 1)), rows(("a", 2, 2), ("b", 2, 7), ("a", 3, 4), ("a", 4, 8))
+    log = run(spec_of(window), [[first], [watermark(10), late], [watermark(11)], [rows(("b", 2, 9))], [watermark(15)]])
+    assert shown(log, "sum", "refinement", "reason", "is_final") == [
+        ("a", 0, 1, 0, "WATERMARK", False),
+        ("a", 0, 7, 1, "LATE", False),
+        ("b", 0, 7, 0, "LATE", False),
+        ("a", 0, 15, 2, "LATE", True),
+        ("b", 0, 16, 1, "LATE", True),
+    ]
+
+
+def test_late_rows_fire_by_the_wall_clock() -> None:
+    """At the instants that lie whole periods after the partition's first row in the pane, while there are new rows."""
+    window = TimeInterval(10, discard_age=5, refire=Every("1 minute"))
+    steps = [clock(1000), rows(("a", 1, 1))], [clock(1030), watermark(10), rows(("a", 2, 2))], [watermark(12)]
+    log = run(spec_of(window), [*steps, [clock(1059)], [clock(1060)], [clock(1120)], [watermark(15)]])
+    assert shown(log, "sum", "refinement", "reason") == [("a", 0, 1, 0, "WATERMARK"), ("a", 0, 3, 1, "LATE")]
+
+
+def test_early_and_late_rules_go_together() -> None:
+    """The count begins anew with each firing; an operator sees early, onComplete and late."""
+    window = TimeInterval(10, discard_age=5, early=Every(rows=2), refire=Every(rows=3))
+    early, late = [rows(("a", 1, 1), ("a", 1, 1), ("a", 1, 1))], [rows(*(("a", 2, 1) for _ in range(4)))]
+    log = run(spec_of(window, Firings(), EVENTS), [early, [watermark(10)], late, [watermark(15)]])
+    assert [one for *_, one in shown(log, "event")] == [
+        "trigger early 0: 2",
+        "initial_full: 3",
+        "trigger onComplete 1: 3",
+        "trigger late 2: 6",
+        "trigger late 3: 7",
+        "close: 7",
+    ]
