@@ -240,13 +240,14 @@ class StreamWithWindow:
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
             what = f"aggregate {name}={aggregate}"
-            found[name] = replace(aggregate, columns=tuple(intake.find(what, one) for one in aggregate.columns))
+            read = aggregate.of_stream(intake.user_columns).columns
+            found[name] = replace(aggregate, columns=tuple(intake.find(what, one) for one in read))
             if aggregate.condition is not None and aggregate.where is not None:
                 intake.require_condition(what, aggregate.where)
                 conditions[aggregate.condition] = aggregate.where
-        read = {column for aggregate in found.values() for column in aggregate.columns}
+        columns = {column for aggregate in found.values() for column in aggregate.columns}
         own = replace(self._input, intake=replace(intake, conditions=conditions))
-        port = _port_spec(own, read | {*intake.partition_by, *intake.numeric_columns})
+        port = _port_spec(own, columns | {*intake.partition_by, *intake.numeric_columns})
         fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in found.items()]
         spec = JobSpec(
             window=port.window,

@@ -1,4 +1,4 @@
-# ruff: noqa: A001 -- sum, min and max shadow builtins on purpose: they are written agg.sum(...), as in SQL
+# ruff: noqa: A001 -- sum, min, max, any and all shadow builtins on purpose: they are written agg.sum(...), as in SQL
 """Aggregates of a window: what to compute from its rows, as declarations.
 
     .aggregate(worst=agg.max("delay"), flight=agg.arg_max("delay", "flight"), n=agg.count())
@@ -12,8 +12,10 @@ Nothing here computes; the computation is in `panekeeper.framework.core.aggregat
 
 from __future__ import annotations
 
+import builtins
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -26,21 +28,32 @@ from panekeeper.framework.declarations.user_aggregate import UserAggregate
 __all__ = [
     "Aggregate",
     "UserAggregate",
+    "all",
+    "any",
     "approx_distinct",
     "arg_max",
     "arg_min",
+    "bit_or",
     "collect",
+    "corr",
     "count",
     "count_distinct",
     "count_if",
+    "covariance",
     "first",
+    "first_row",
     "last",
+    "last_row",
     "max",
     "mean",
     "min",
+    "skewness",
     "stddev",
     "sum",
+    "top_rows",
     "user",
+    "variance",
+    "weighted_mean",
 ]
 
 
@@ -107,6 +120,13 @@ class Aggregate:
     def read_columns(self) -> tuple[str, ...]:
         """The columns that it is computed from, the one of its condition last."""
         return self.columns if self.condition is None else (*self.columns, self.condition)
+
+    def of_stream(self, columns: Sequence[str]) -> Aggregate:
+        """Return the aggregate, with all columns of the stream where it shows whole rows and none of them is named."""
+        falling = dict(self.options).get("falling")
+        if falling is None or len(self.columns) > len(falling):
+            return self
+        return replace(self, columns=(*self.columns, *columns))
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint.
@@ -175,6 +195,84 @@ def stddev(column: str, *, where: str | None = None) -> Aggregate:
     agg.stddev('delay')
     """
     return Aggregate(kind="stddev", columns=(column,), where=where)
+
+
+def variance(column: str, *, where: str | None = None) -> Aggregate:
+    """Sample variance (divides by n - 1) of numbers; null for fewer than two values. Result: double.
+
+    >>> print(variance("delay"))
+    agg.variance('delay')
+    """
+    return Aggregate(kind="variance", columns=(column,), where=where)
+
+
+def skewness(column: str, *, where: str | None = None) -> Aggregate:
+    """How much longer the tail of greater values is than that of smaller ones, as Spark's `skewness`. Result: double.
+
+    Null if all values are equal.
+
+    >>> print(skewness("delay"))
+    agg.skewness('delay')
+    """
+    return Aggregate(kind="skewness", columns=(column,), where=where)
+
+
+def covariance(x: str, y: str, *, where: str | None = None) -> Aggregate:
+    """Sample covariance (divides by n - 1), of the rows in which both are not null. Result: double.
+
+    >>> print(covariance("delay", "distance"))
+    agg.covariance('delay', 'distance')
+    """
+    return Aggregate(kind="covariance", columns=(x, y), where=where)
+
+
+def corr(x: str, y: str, *, where: str | None = None) -> Aggregate:
+    """Pearson's correlation, from -1 to 1, of the rows in which both are not null. Result: double.
+
+    Null if all values of one of them are equal.
+
+    >>> print(corr("delay", "distance"))
+    agg.corr('delay', 'distance')
+    """
+    return Aggregate(kind="corr", columns=(x, y), where=where)
+
+
+def weighted_mean(column: str, weight: str, *, where: str | None = None) -> Aggregate:
+    """Mean of a column, each value as often as its weight says, of the rows in which both are not null. Result: double.
+
+    Null if the weights add up to 0.
+
+    >>> print(weighted_mean("price", "volume"))
+    agg.weighted_mean('price', 'volume')
+    """
+    return Aggregate(kind="weighted_mean", columns=(column, weight), where=where)
+
+
+def any(column: str, *, where: str | None = None) -> Aggregate:
+    """Whether a boolean is true in any row; null if it is null in all. Result: boolean.
+
+    >>> print(any("late"))
+    agg.any('late')
+    """
+    return Aggregate(kind="any", columns=(column,), where=where)
+
+
+def all(column: str, *, where: str | None = None) -> Aggregate:
+    """Whether a boolean is true in all rows in which it is not null; null if there are none. Result: boolean.
+
+    >>> print(all("late"))
+    agg.all('late')
+    """
+    return Aggregate(kind="all", columns=(column,), where=where)
+
+
+def bit_or(column: str, *, where: str | None = None) -> Aggregate:
+    """The bits that are set in any value of a column of integers. Result: the column's type.
+
+    >>> print(bit_or("flags"))
+    agg.bit_or('flags')
+    """
+    return Aggregate(kind="bit_or", columns=(column,), where=where)
 
 
 def max(column: str, *, where: str | None = None) -> Aggregate:
@@ -252,6 +350,61 @@ def approx_distinct(column: str, *, where: str | None = None) -> Aggregate:
     return Aggregate(kind="approx_distinct", columns=(column,), where=where)
 
 
+def top_rows(
+    *, k: int, by: str | Sequence[str], columns: Sequence[str] | None = None, where: str | None = None
+) -> Aggregate:
+    """The first rows by some columns, in their order; of equals the first to arrive. Result: an array of structs.
+
+    Args:
+        k: how many rows, at least 1.
+        by: the columns as `ORDER BY` has them: `"price desc"`, `"price desc, at"`, or a list of such. Rows in which one
+            of them is null do not take part; NaN is larger than every number.
+        columns: the columns of a row that are shown; None: all of the stream.
+        where: as of all aggregates.
+
+    >>> print(top_rows(k=3, by="price desc", columns=["seller"]))
+    agg.top_rows('price', 'seller', k=3, falling=(True,))
+    """
+    _require_count("agg.top_rows: k", k)
+    return _rows("top_rows", k, by, columns, where)
+
+
+def first_row(*, by: str | Sequence[str], columns: Sequence[str] | None = None, where: str | None = None) -> Aggregate:
+    """The row in which `by` is smallest; of equals the first to arrive. Arguments as of `top_rows`. Result: a struct.
+
+    >>> print(first_row(by="at", columns=["gate"]))
+    agg.first_row('at', 'gate', k=1, falling=(False,))
+    """
+    return _rows("first_row", 1, by, columns, where)
+
+
+def last_row(*, by: str | Sequence[str], columns: Sequence[str] | None = None, where: str | None = None) -> Aggregate:
+    """The row in which `by` is largest; of equals the first to arrive. Arguments as of `top_rows`. Result: a struct.
+
+    >>> print(last_row(by="at", columns=["gate"]))
+    agg.last_row('at', 'gate', k=1, falling=(True,))
+    """
+    return _rows("last_row", 1, by, columns, where)
+
+
+def _rows(kind: str, k: int, by: object, columns: object, where: str | None) -> Aggregate:
+    parts = by.split(",") if isinstance(by, str) else by
+    if not isinstance(parts, list | tuple) or not parts or not builtins.all(isinstance(one, str) for one in parts):
+        raise DeclarationError(f'agg.{kind}: by is {by!r}; write it as ORDER BY does, such as "price desc"')
+    if columns is not None and (not isinstance(columns, list | tuple) or not columns):
+        raise DeclarationError(f'agg.{kind}: columns is {columns!r}; give a list of names, such as ["price", "seller"]')
+    words = [one.split() for one in parts]
+    directions = [one[-1].lower() if len(one) > 1 and one[-1].lower() in ("asc", "desc") else "" for one in words]
+    names = [" ".join(one[:-1] if way else one) for one, way in zip(words, directions, strict=True)]
+    shown = list(columns or ())
+    for given in (names, shown):
+        for name in given:
+            if given.count(name) > 1:
+                raise DeclarationError(f"agg.{kind} names the column {name!r} twice; leave one of them out")
+    falling = tuple((way == "desc") != (kind == "last_row") for way in directions)
+    return Aggregate(kind=kind, columns=(*names, *shown), where=where, options=(("k", k), ("falling", falling)))
+
+
 def count_distinct(
     column: str,
     *,
@@ -319,6 +472,14 @@ _OTHER_NAMES = {
     "average": "mean",
     "std": "stddev",
     "stddev_samp": "stddev",
+    "var": "variance",
+    "var_samp": "variance",
+    "cov": "covariance",
+    "covar_samp": "covariance",
+    "bool_or": "any",
+    "some": "any",
+    "bool_and": "all",
+    "every": "all",
     "max_by": "arg_max",
     "min_by": "arg_min",
     "collect_list": "collect",

@@ -29,22 +29,15 @@ COLUMNS = {
     "wide": "decimal(38, 6)",
     "fine": "decimal(38, 36)",
     "s": "string",
+    "ok": "boolean",
 }
+FINE = "0.123456789012345678901234567890123456"
 ROWS = [
-    (
-        "1",
-        "5",
-        "0.1",
-        "0.1",
-        "1.10",
-        "12345678901234567890123456789.123456",
-        "0.123456789012345678901234567890123456",
-        "b",
-    ),
-    ("2", None, "0.2", "-2.5", "2.25", "-1", "0.1", "a"),
-    (None, "-7", "1e30", "1e100", "99999.99", "0.000001", "-1.5", None),
-    ("4", "9", "-0.3", "7.25", None, "5", "1", "c"),
-    ("4", "9", "2.5", "3.0", "-3.33", "5", "1", "a"),
+    ("1", "5", "0.1", "0.1", "1.10", "12345678901234567890123456789.123456", FINE, "b", "true"),
+    ("2", None, "0.2", "-2.5", "2.25", "-1", "0.1", "a", None),
+    (None, "-7", "1e30", "1e100", "99999.99", "0.000001", "-1.5", None, "false"),
+    ("4", "9", "-0.3", "7.25", None, "5", "1", "c", "true"),
+    ("4", "9", "2.5", "3.0", "-3.33", "5", "1", "a", "true"),
 ]
 NUMBERS = ("i", "b", "f", "x", "money", "wide", "fine")
 SAME = {"sum": "sum", "mean": "avg", "min": "min", "max": "max", "stddev": "stddev"}
@@ -54,6 +47,14 @@ SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
     "some": (agg.count("b"), "count(b)"),
     "arg_max": (agg.arg_max("money", "s"), "max_by(s, money)"),
     "distinct": (agg.approx_distinct("s"), "approx_count_distinct(s)"),
+    **{f"var({c})": (agg.variance(c), f"var_samp({c})") for c in NUMBERS if c != "f"},
+    **{f"skew({c})": (agg.skewness(c), f"skewness({c})") for c in ("i", "money")},
+    "covariance": (agg.covariance("x", "i"), "covar_samp(x, i)"),
+    "corr": (agg.corr("money", "b"), "corr(money, b)"),
+    "any": (agg.any("ok"), "bool_or(ok)"),
+    "all": (agg.all("ok"), "bool_and(ok)"),
+    "bits": (agg.bit_or("i"), "bit_or(i)"),
+    "last": (agg.last_row(by="money", columns=["s", "i"]), "max_by(struct(s, i), money)"),
     "exactly distinct": (agg.count_distinct("money"), "count(DISTINCT money)"),
     "list": (agg.collect("s"), "collect_list(s)"),
 }

@@ -4,11 +4,13 @@ Read `protocol.py` first. The declarations are in `panekeeper.framework.declarat
 
 protocol.py         what is an accumulator: fold rows, merge partial results, finish?
 binding.py          which accumulator computes a declared aggregate on columns of these types, and do they fit?
-sums.py             count, sum, mean, stddev
-selections.py       max, min, arg_max, arg_min, first, last, collect
+sums.py             count, sum, mean, weighted_mean, bit_or
+moments.py          stddev, variance, skewness, covariance, corr
+selections.py       max, min, any, all, arg_max, arg_min, first, last, collect
 conditions.py       where=: an aggregate of the rows for which a condition holds
 approx_distinct.py  approx_distinct, and the hash that a value has for ever
 tallies.py          count_distinct
+top_rows.py         top_rows, first_row, last_row
 user.py             the aggregates that a user writes
 columns.py          how do Arrow columns become numpy arrays, and integers that compare as the values do?
 ranges.py           how are overlapping ranges of cells merged, all at once?

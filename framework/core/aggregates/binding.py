@@ -9,12 +9,14 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.approx_distinct import ApproxDistinct, is_hashable
 from panekeeper.framework.core.aggregates.columns import has_absolute_code, has_rank
 from panekeeper.framework.core.aggregates.conditions import OfSomeRows
+from panekeeper.framework.core.aggregates.moments import Comoments, Skewness, Spread
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
-from panekeeper.framework.core.aggregates.sums import CountAccumulator, ExactSum, FloatSum, StdDev
+from panekeeper.framework.core.aggregates.sums import BitOr, CountAccumulator, ExactSum, FloatSum, WeightedMean
 from panekeeper.framework.core.aggregates.tallies import Distinct
+from panekeeper.framework.core.aggregates.top_rows import TopRows
 from panekeeper.framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
-from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.aggregates import CONDITION, Aggregate
 from panekeeper.framework.declarations.arrow_types import state_type
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
@@ -23,6 +25,16 @@ _ADDED = "an integer, a float, a decimal or a duration"
 _DIGITS_OF_64_BITS, _MOST_DIGITS = 18, 38
 _ORDERED = "a type with an order: number, decimal, boolean, date, time, text or binary"
 _HASHABLE = "a number, decimal, boolean, date, time, text or binary"
+
+
+_STATISTICS: dict[str, Callable[[tuple[str, ...]], Accumulator]] = {
+    "stddev": lambda columns: Spread(inputs=columns, is_root=True),
+    "variance": lambda columns: Spread(inputs=columns, is_root=False),
+    "skewness": lambda columns: Skewness(inputs=columns),
+    "covariance": lambda columns: Comoments(inputs=columns, is_correlation=False),
+    "corr": lambda columns: Comoments(inputs=columns, is_correlation=True),
+    "weighted_mean": lambda columns: WeightedMean(inputs=columns),
+}
 
 
 def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
@@ -35,34 +47,42 @@ def bind(declared: Aggregate, schema: pa.Schema) -> Accumulator:
     return accumulator if declared.condition is None else OfSomeRows.wrap(accumulator, declared.condition)
 
 
-def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, PLR0911 -- one branch a kind
+def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa: C901, PLR0911, PLR0912 -- one branch a kind
     columns, kind = declared.columns, declared.kind
     types = [_column_type(schema, column, declared) for column in columns]
 
-    def require(fits: Callable[[pa.DataType], bool], advice: str) -> pa.DataType:
-        if not fits(types[0]):
-            cast = _cast_to_fit(columns[0], types[0], kind)
-            raise DeclarationError(f"{declared}: column {columns[0]!r} is {types[0]}; it must be {advice}{cast}")
-        return types[0]
+    def require(fits: Callable[[pa.DataType], bool], advice: str, place: int = 0) -> pa.DataType:
+        column, of_column = columns[place], types[place]
+        if not fits(of_column):
+            cast = _cast_to_fit(column, of_column, kind)
+            raise DeclarationError(f"{declared}: column {column!r} is {of_column}; it must be {advice}{cast}")
+        return of_column
 
     match kind:
         case "count":
             return CountAccumulator(inputs=columns)
         case "sum" | "mean":
             return _sum(columns, require(_can_be_added, _ADDED), mean=kind == "mean")
-        case "stddev":
-            require(_is_number, _NUMBER)
-            return StdDev(inputs=columns)
-        case "max" | "min" | "arg_max" | "arg_min":
-            by_type = require(lambda one: has_absolute_code(one) or has_rank(one), _ORDERED)
+        case "stddev" | "variance" | "skewness" | "covariance" | "corr" | "weighted_mean":
+            for place in range(len(columns)):
+                require(_is_number, _NUMBER, place)
+            return _STATISTICS[kind](columns)
+        case "bit_or":
+            return BitOr(inputs=columns, output=require(pa.types.is_integer, "an integer"))
+        case "max" | "min" | "arg_max" | "arg_min" | "any" | "all":
+            if kind in ("any", "all"):
+                require(pa.types.is_boolean, "a boolean")
+            by_type = require(_has_order, _ORDERED)
             return Extreme(
                 inputs=columns,
                 output=types[-1],
                 by=columns[0],
                 by_type=by_type,
                 value=columns[1] if len(columns) > 1 else None,
-                largest=kind.endswith("max"),
+                largest=kind.endswith("max") or kind == "any",
             )
+        case "top_rows" | "first_row" | "last_row":
+            return _top_rows(declared, schema, require)
         case "first" | "last":
             return FirstOrLast(inputs=columns, output=types[0], earliest=kind == "first")
         case "collect":
@@ -86,6 +106,26 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
         return UserContentAggregate(inputs=columns, output=declared.output, user=user)
     stored = state_type(user.state, str(declared))
     return UserPartialAggregate(inputs=columns, output=declared.output, user=user, kind=stored)
+
+
+def _top_rows(declared: Aggregate, schema: pa.Schema, require: Callable[..., pa.DataType]) -> Accumulator:
+    options = dict(declared.options)
+    falling = options["falling"]
+    shown = declared.of_stream([name for name in schema.names if not name.startswith(CONDITION)]).columns[
+        len(falling) :
+    ]
+    by_types = tuple(require(_has_order, _ORDERED, place) for place in range(len(falling)))
+    row = pa.struct([schema.field(name).with_nullable(True).remove_metadata() for name in shown])
+    is_single = declared.kind != "top_rows"
+    return TopRows(
+        inputs=declared.columns,
+        output=row if is_single else pa.list_(row),
+        by=tuple(zip(declared.columns, falling, strict=False)),
+        by_types=by_types,
+        row=row,
+        k=options["k"],
+        is_single=is_single,
+    )
 
 
 def _sum(columns: tuple[str, ...], kind: pa.DataType, *, mean: bool) -> Accumulator:
@@ -121,7 +161,7 @@ def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
     types, cast = pa.types, ""
     if kind in ("approx_distinct", "count_distinct"):
         cast = f'F.to_json("{column}")' if types.is_nested(of_column) else ""
-    elif kind not in ("sum", "mean", "stddev"):
+    elif kind not in ("sum", "mean", *_STATISTICS):
         cast = ""
     elif types.is_string(of_column):
         cast = f'F.col("{column}").cast("double")'
@@ -132,6 +172,10 @@ def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
     elif types.is_date(of_column):
         cast = f'F.unix_date("{column}")'
     return f': df.withColumn("{column}", {cast})' if cast else ""
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    return has_absolute_code(kind) or has_rank(kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:

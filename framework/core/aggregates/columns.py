@@ -7,6 +7,7 @@ comparable with that of another call. NaN is larger than every number, as in Spa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,14 @@ def valid_values(rows: pa.Table, column: str, cells: Ints) -> tuple[Values, Ints
         array = array.cast(FLOAT64)
     mask = validity_or_none(array)
     return (raw_values(array), cells) if mask is None else (raw_values(array)[mask], cells[mask])
+
+
+def doubles_of_all(rows: pa.Table, columns: Sequence[str], cells: Ints) -> tuple[list[Floats], Ints]:
+    """Return the numbers of columns as doubles, in the rows in which none of them is null, and the cells of these."""
+    rows = rows.select(list(dict.fromkeys(columns)))
+    valid = np.logical_and.reduce([valid_mask(combine(one)) for one in rows.columns])
+    rows, cells = rows.filter(pa.array(valid)), cells[valid]
+    return [valid_values(rows, column, cells)[0].astype(np.float64) for column in columns], cells
 
 
 def extended(column: pa.Array, n_cells: int) -> Values:

@@ -503,3 +503,19 @@ def test_what_cannot_be_played_is_refused(case: str) -> None:
     call, words = REFUSED[case]
     with pytest.raises(DeclarationError, match=words):
         call()
+
+
+def test_whole_rows_have_all_columns_if_none_is_named() -> None:
+    """Without the column of a condition; of equals the first to arrive is first."""
+    rows: list[dict[str, Any]] = [{"v": v, "who": who} for v, who in ((1, "a"), (3, "b"), (3, "c"), (None, "d"))]
+    (found,) = run(
+        Tumbling(Count(4)),
+        schema="v long, who string",
+        script=[rows[:2], Restart(), rows[2:]],
+        aggregates={
+            "top": agg.top_rows(k=2, by="v desc"),
+            "least": agg.first_row(by="v", where="v > 1"),
+            "none": agg.last_row(by="v", columns=["who"], where="v > 9"),
+        },
+    )
+    assert (found["top"], found["least"], found["none"]) == (rows[1:3], rows[1], None)

@@ -76,6 +76,14 @@ class Unfinished(agg.UserAggregate):
         (agg.arg_min("delay", "nothing"), r"there is no column 'nothing'"),
         (agg.approx_distinct("stops"), r"column 'stops'.*F\.to_json\(\"stops\"\)\)$"),
         (agg.count_distinct("stops"), r"column 'stops'.*F\.to_json\(\"stops\"\)\)$"),
+        (agg.any("delay"), r"column 'delay' is int32; it must be a boolean$"),
+        (agg.bit_or("ok"), r"column 'ok' is bool; it must be an integer$"),
+        (agg.corr("delay", "flight"), r"column 'flight' is string; it must be an integer, a float or a decimal: df"),
+        (agg.weighted_mean("ok", "delay"), r"column 'ok' is bool; it must be an integer, a float or a decimal: df"),
+        (agg.skewness("flight"), r"column 'flight' is string; it must be an integer, a float or a decimal: df"),
+        (agg.top_rows(k=1, by="delay, stops desc"), r"column 'stops' is list<.*a type with an order"),
+        (agg.first_row(by="at"), r"there is no column 'at'"),
+        (agg.last_row(by="delay", columns=["gate"]), r"there is no column 'gate'"),
         (agg.user(Total(), "nothing"), r"agg\.user\(Total, 'nothing'\): there is no column"),
     ],
     ids=str,
@@ -165,6 +173,36 @@ def test_a_bound_of_distinct_values_is_a_whole_number(at_most: Any) -> None:
         agg.count_distinct("delay", at_most=at_most)
     with pytest.raises(DeclarationError, match=r"beyond is 'ignore'; it must be 'quarantine' or 'approximate'"):
         agg.count_distinct("delay", beyond="ignore")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"k": 0}, "k is 0; it must be a whole number of 1 or more"),
+        ({"by": 7}, 'by is 7; write it as ORDER BY does, such as "price desc"'),
+        ({"by": []}, r"by is \[\]; write"),
+        ({"by": ["delay", None]}, "by is .*; write"),
+        ({"by": "delay,"}, "takes names of columns, as .* not ''"),
+        ({"by": "delay, delay desc"}, "names the column 'delay' twice"),
+        ({"columns": "delay"}, r"columns is 'delay'; give a list of names"),
+        ({"columns": []}, r"columns is \[\]; give a list"),
+        ({"columns": ["ok", "ok"]}, "names the column 'ok' twice"),
+    ],
+)
+def test_an_order_or_a_choice_of_columns_that_is_none_is_refused(options: dict[str, Any], message: str) -> None:
+    """With how it is written."""
+    given: dict[str, Any] = {"k": 1, "by": "delay", **options}
+    with pytest.raises(DeclarationError, match=rf"agg\.top_rows.*{message}"):
+        agg.top_rows(**given)
+
+
+def test_an_order_is_written_as_in_sql() -> None:
+    """Directions in any case, names with blanks; the last row is the first one in the other order."""
+    top = agg.top_rows(k=2, by="the delay DESC, flight Asc,ok", columns=["ok"])
+    assert top.columns == ("the delay", "flight", "ok", "ok")
+    assert dict(top.options)["falling"] == (True, False, False)
+    assert agg.top_rows(k=2, by=["the delay desc", "flight", "ok"], columns=["ok"]) == top
+    assert dict(agg.last_row(by="delay").options)["falling"] == (True,)
 
 
 def test_the_condition_is_part_of_a_declaration() -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,6 +115,12 @@ PARTIAL = [
     *[make(c) for make in (agg.sum, agg.mean) for c in ("i", "f", "half", "wild")],
     *[make(c) for make in (agg.sum, agg.mean) for c in ("dec", "long", "d")],
     *[agg.mean("fine"), agg.stddev("dec"), agg.sum("dec", where=WHERE)],
+    *[make(c) for make in (agg.variance, agg.skewness) for c in ("i", "half", "dec")],
+    *[agg.covariance("half", "i"), agg.corr("half", "i"), agg.weighted_mean("half", "u")],
+    *[agg.corr("half", "half"), agg.covariance("half", "dec", where=WHERE)],
+    *[agg.any("b"), agg.all("b"), agg.bit_or("i"), agg.bit_or("u")],
+    *[agg.top_rows(k=2, by="wild desc", columns=["s"]), agg.top_rows(k=3, by="b, s desc", columns=["i", "b"])],
+    *[agg.first_row(by="s", columns=["i"]), agg.last_row(by="i", columns=["s", "i"], where=WHERE)],
     *[agg.count_distinct(c) for c in ORDERED],
     *[agg.count_distinct(c, at_most=3, beyond="approximate") for c in ("i", "s")],
     *[agg.mean("u"), agg.stddev("i"), agg.stddev("f"), agg.stddev("wild"), agg.user(Longest(), "f")],
@@ -140,7 +148,7 @@ class Case(NamedTuple):
 def cases(draw: st.DrawFn, columns: tuple[str, ...]) -> Case:
     """Rows of the columns an aggregate reads, nulls among them, scattered over a few cells."""
     n = draw(st.integers(0, 24))
-    read = columns or ("i",)
+    read = tuple(dict.fromkeys(columns)) or ("i",)
     arrays = {c: draw(st.lists(st.none() | VALUES[c], min_size=n, max_size=n)) for c in read}
     rows = pa.table(arrays, schema=pa.schema([SCHEMA.field(c) for c in read]))
     n_cells = draw(st.integers(1, 6))
@@ -171,6 +179,8 @@ def expected(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
     rows = [row for row in rows if a.condition is None or row[a.condition]]
     if a.columns == ():
         return len(rows)
+    if a.kind in OF_ROWS:
+        return OF_ROWS[a.kind](a, rows)
     kept = [row for row in rows if row[a.columns[0]] is not None]
     values = [row[a.columns[0]] for row in kept]
     if values and a.kind in ("sum", "mean") and isinstance(values[0], Decimal | timedelta):
@@ -182,6 +192,66 @@ def expected(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
 
 def _order(value: Any) -> Any:
     return (value != value, 0 if value != value else value)  # noqa: PLR0124 -- NaN, above all others
+
+
+def _pairs(a: agg.Aggregate, rows: list[dict[str, Any]]) -> list[tuple[Fraction, Fraction]]:
+    """The values of the first and the last column of an aggregate where both are there."""
+    first, last = a.columns[0], a.columns[-1]
+    return [(Fraction(r[first]), Fraction(r[last])) for r in rows if r[first] is not None and r[last] is not None]
+
+
+def _moment(pairs: list[tuple[Fraction, Fraction]], x: int, y: int) -> Fraction:
+    """The sum of the products of so many distances from each mean, exact."""
+    x_mean, y_mean = (sum(pair[at] for pair in pairs) / len(pairs) for at in (0, 1))
+    return Fraction(sum((p - x_mean) ** x * (q - y_mean) ** y for p, q in pairs))
+
+
+def _covariance(a: agg.Aggregate, rows: list[dict[str, Any]]) -> float | None:
+    pairs = _pairs(a, rows)
+    return float(_moment(pairs, 1, 1) / (len(pairs) - 1)) if len(pairs) > 1 else None
+
+
+def _corr(a: agg.Aggregate, rows: list[dict[str, Any]]) -> float | None:
+    pairs = _pairs(a, rows)
+    if len(pairs) < 2 or not (spread := _moment(pairs, 2, 0) * _moment(pairs, 0, 2)):
+        return None
+    return float(_moment(pairs, 1, 1)) / math.sqrt(spread)
+
+
+def _skewness(a: agg.Aggregate, rows: list[dict[str, Any]]) -> float | None:
+    pairs = _pairs(a, rows)
+    if not pairs or not (squares := _moment(pairs, 2, 0)):
+        return None
+    return math.sqrt(len(pairs)) * float(_moment(pairs, 3, 0)) / math.sqrt(squares) ** 3
+
+
+def _weighted(a: agg.Aggregate, rows: list[dict[str, Any]]) -> float | None:
+    pairs = _pairs(a, rows)
+    weight = sum(w for _, w in pairs)
+    return float(sum(x * w for x, w in pairs) / weight) if weight else None
+
+
+def _top(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
+    options = dict(a.options)
+    by = a.columns[: len(options["falling"])]
+    found = [row for row in rows if all(row[name] is not None for name in by)]
+    for name, falls in reversed(list(zip(by, options["falling"], strict=True))):
+        found.sort(key=lambda row: _order(row[name]), reverse=falls)
+    shown = [{name: row[name] for name in a.columns[len(by) :]} for row in found[: options["k"]]]
+    return shown if a.kind == "top_rows" else next(iter(shown), None)
+
+
+OF_ROWS: dict[str, Callable[[agg.Aggregate, list[dict[str, Any]]], Any]] = {
+    "covariance": _covariance,
+    "variance": _covariance,
+    "corr": _corr,
+    "skewness": _skewness,
+    "weighted_mean": _weighted,
+    "top_rows": _top,
+    "first_row": _top,
+    "last_row": _top,
+}
+INEXACT = {"sum", "mean", "stddev", "variance", "covariance", "weighted_mean"}
 
 
 def _exact(what: str, values: list[Any], kind: pa.DataType) -> Any:
@@ -217,6 +287,9 @@ PLAIN: dict[str, Callable[[list[Any], list[Any]], Any]] = {
     "stddev": _stddev,
     "approx_distinct": lambda values, _: len(set(values)),
     "count_distinct": lambda values, _: len({"NaN" if v != v else v for v in values}),  # noqa: PLR0124
+    "any": lambda values, _: any(values) if values else None,
+    "all": lambda values, _: all(values) if values else None,
+    "bit_or": lambda values, _: reduce(or_, values) if values else None,
     "max": _extreme(max),
     "min": _extreme(min),
     "arg_max": _extreme(max),
@@ -228,16 +301,22 @@ PLAIN: dict[str, Callable[[list[Any], list[Any]], Any]] = {
 }
 
 
+def _floats(rows: list[dict[str, Any]], column: str) -> list[float]:
+    return [float(row[column] or 0) for row in rows]
+
+
 def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
     """Exactly what plain Python says; sums of floats may be added in another order."""
     right = expected(a, rows)
     if ("beyond", "approximate") in a.options and right > dict(a.options)["at_most"]:
         assert got > dict(a.options)["at_most"]
         return
-    if isinstance(right, float) and a.kind in ("sum", "mean", "stddev"):
-        values = [float(row[a.columns[0]] or 0) for row in rows]
-        finite = [abs(value) for value in values if math.isfinite(value)]
-        assert got == pytest.approx(right, rel=1e-9, abs=1e-9 * max(finite, default=0), nan_ok=True)
+    if isinstance(right, float) and a.kind in ("corr", "skewness"):
+        assert got == pytest.approx(right, rel=1e-6, abs=1e-6)
+    elif isinstance(right, float) and a.kind in INEXACT:
+        read = (a.columns[0], a.columns[-1]) if a.kind in ("variance", "covariance") else (a.columns[0],)
+        size = math.prod(max((abs(x) for x in _floats(rows, name) if math.isfinite(x)), default=0) for name in read)
+        assert got == pytest.approx(right, rel=1e-9, abs=1e-9 * size, nan_ok=True)
     else:
         assert got == right or (got != got and right != right)  # noqa: PLR0124 -- NaN on both sides
 
