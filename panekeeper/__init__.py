@@ -56,7 +56,7 @@ if TYPE_CHECKING:
         TupleCount,
         UserPolicy,
     )
-    from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling
+    from panekeeper.framework.declarations.windows import Batched, Session, Sliding, TimeInterval, Tumbling
     from panekeeper.framework.engine.job.job import Job
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
     from panekeeper.framework.engine.metrics import MetricsEndpoint, publish_metrics, serve_metrics
@@ -142,6 +142,7 @@ __all__ = [
     "SavepointError",
     "SavepointRefused",
     "SchemaMismatch",
+    "Session",
     "SetupError",
     "Sink",
     "SinkError",
@@ -199,7 +200,7 @@ _WHERE = {
     "panekeeper.framework.declarations.policies": """
         Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy
     """,
-    "panekeeper.framework.declarations.windows": "Batched Sliding TimeInterval Tumbling",
+    "panekeeper.framework.declarations.windows": "Batched Session Sliding TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
     "panekeeper.framework.engine.metrics": "MetricsEndpoint publish_metrics serve_metrics",

@@ -70,7 +70,7 @@ class StoredForm(Enum):
     """What a window keeps of its rows between batches."""
 
     SLICES = "partial results by slices of event time"
-    PARTIAL = "one partial result a partition"
+    PARTIAL = "one partial result a partition, or session"
     ROWS = "the rows themselves"
 
 
@@ -141,8 +141,9 @@ def stored_form(declaration: Declaration) -> StoredForm:
         return kind == "collect" or (kind == "user" and declaration.get(f"aggregate.{name}.state") is None)
 
     names = aggregates_of(declaration)
-    forms = {"timeInterval": StoredForm.SLICES, "tumbling": StoredForm.PARTIAL}
-    if not names or any(map(needs_rows, names)):
+    forms = {"timeInterval": StoredForm.SLICES, "tumbling": StoredForm.PARTIAL, "session": StoredForm.PARTIAL}
+    cuts_or_has_gaps = declaration.get("window.gap") or declaration.get("window.max_duration_us")
+    if not names or any(map(needs_rows, names)) or cuts_or_has_gaps:
         return StoredForm.ROWS
     return forms.get(declaration["window.kind"], StoredForm.ROWS)
 
@@ -150,7 +151,7 @@ def stored_form(declaration: Declaration) -> StoredForm:
 def _window(fields: frozenset[str], old: Declaration, new: Declaration) -> str | None:
     if fields == {"when_idle"} and None is not old.get("watermark_by") == new.get("watermark_by"):
         return "it holds from the next batch on"
-    if fields == {"window.discard_age_us"}:
+    if fields == {"window.discard_age_us"} and new["window.kind"] == "timeInterval":
         return (
             "the new discard age holds from the next watermark on, for panes that are still open; those that are "
             "closed stay closed"

@@ -46,6 +46,7 @@ class TableWrite:
         keys: the columns that say what a row stands for, of which the table keeps the newest; None: rows are appended.
         newer_by: the column whose value is greater in the newer one of two rows; None where rows are appended.
         since: the key that mostly rises, a time; None if there is none.
+        replaces: the column with other values of the last key, whose rows the table is to lose; None if there is none.
     """
 
     role: str
@@ -57,6 +58,7 @@ class TableWrite:
     keys: Sequence[str] | None = None
     newer_by: str | None = None
     since: str | None = None
+    replaces: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

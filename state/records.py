@@ -93,6 +93,46 @@ class IntervalRecord:
         )
 
 
+SESSIONS, DUE, ROW_VALUES = range(3)
+"""Places in the record of a leaf, one stored part of the open sessions of a key group (`core.sessions.leaves`): number
+of sessions in segment ("sessions", leaf, 0), none if there is no segment; least watermark at which one of them has
+something to do, us; number of segments ("rows", leaf, n) with rows, n = 0, 1, ... There may be thousands of leaves, and
+each header has all, so they are no objects."""
+
+
+@dataclass
+class SessionRecord:
+    """The header of one key group of a session window."""
+
+    watermark: int = NO_WATERMARK
+    """Largest watermark acted on, us since the epoch."""
+    next_seq: int = 0
+    """Arrival number of the next row."""
+    flushed: bool = False
+    """A flush closed every session for good."""
+    leaves: dict[int, list[int]] = field(default_factory=dict)
+    """Number of a leaf -> what it has. The partitions of leaf 2**d + b have b as the last d bits of their hash."""
+
+    def encode(self) -> bytes:
+        """Return the header as bytes."""
+        fields = {
+            "watermark": self.watermark,
+            "next_seq": self.next_seq,
+            "flushed": self.flushed,
+            "leaves": sorted(self.leaves.items()),
+        }
+        return encode_header(fields, {})
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> SessionRecord:
+        """Return the record in a header; an absent header is a group that has seen nothing."""
+        if value is None:
+            return cls()
+        fields, _ = decode_header(value)
+        fields["leaves"] = dict(fields["leaves"])
+        return cls(**fields)
+
+
 @dataclass
 class SequenceRecord:
     """The header of one key group of a tumbling, sliding or batched window.

@@ -29,13 +29,20 @@ from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
 from panekeeper.framework.core.job_spec import TIMESTAMP, Idle, JobSpec, PortSpec
+from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.policies import Policy, column_read_by
-from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window, columns_of_policies
+from panekeeper.framework.declarations.windows import (
+    ArrivalWindow,
+    EventTimeWindow,
+    Session,
+    Window,
+    columns_of_policies,
+)
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.pipeline import Pipeline, spark_schema
@@ -79,7 +86,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         df: any streaming DataFrame.
         name: names the job, for ever: it is part of its checkpoint and of its transactions.
         partition_by: each value of these columns has windows of its own.
-        event_time: the timestamp column with the time at which a row happened. `TimeInterval` needs it.
+        event_time: the timestamp column with the time at which a row happened. `TimeInterval` and `Session` need it.
         watermark: how far event time may lag behind the latest seen before a pane is complete: a duration >= 0.
         idle_after: how long the stream, or one of its partitions, brings no row, by the wall clock, until it is idle:
             then it does not hold back the watermark of the others. None: never.
@@ -158,7 +165,7 @@ class WindowedStream:
         """Declare the window: which rows are computed on together, and when.
 
         Args:
-            window: `TimeInterval` for event time; `Tumbling`, `Sliding` or `Batched` for arrival order.
+            window: `TimeInterval` or `Session` for event time; `Tumbling`, `Sliding` or `Batched` for arrival order.
 
         Returns:
             The stream with its window, which takes a computation.
@@ -169,20 +176,23 @@ class WindowedStream:
         """
         if not isinstance(window, Window):
             raise DeclarationError(f"window() takes a window such as TimeInterval(hours(1)), not {window!r}")
-        if isinstance(window, TimeInterval):
+        if isinstance(window, EventTimeWindow):
             if self._intake.event_time is None:
-                raise DeclarationError("a TimeInterval is a range of event time: give windowed() an event_time column")
+                kind = type(window).__name__
+                raise DeclarationError(f"a {kind} is a range of event time: give windowed() an event_time column")
             if window.fires_by_clock and self._intake.arrival_time is not None:
                 raise DeclarationError(
                     f"the window fires by the wall clock, and arrival_time={self._intake.arrival_time!r} is another "
                     "clock; leave out arrival_time, or let it fire by Every(rows=...) or Every(event_time=...)"
                 )
+            if isinstance(window, Session):
+                window = _with_found_gap(window, self._intake)
             return StreamWithWindow(_Input(self._intake, window))
         for option, given in (("idle_after", self._intake.idle), ("watermark_by", self._intake.watermark_by)):
             if given is not None:
                 raise DeclarationError(
-                    f"{option} is for a TimeInterval: a {type(window).__name__} window is in arrival order, and has no "
-                    "watermark; leave it out"
+                    f"{option} is for a TimeInterval or a Session: a {type(window).__name__} window is in arrival "
+                    "order, and has no watermark; leave it out"
                 )
         window = _with_found_columns(window, self._intake)
         return StreamWithWindow(_Input(self._in_arrival_order(window), window))
@@ -246,6 +256,8 @@ class StreamWithWindow:
                 intake.require_condition(what, aggregate.where)
                 conditions[aggregate.condition] = aggregate.where
         columns = {column for aggregate in found.values() for column in aggregate.columns}
+        window = self._input.window
+        columns |= {window.gap_column} if isinstance(window, Session) and window.has_column_gap else set()
         own = replace(self._input, intake=replace(intake, conditions=conditions))
         port = _port_spec(own, columns | {*intake.partition_by, *intake.numeric_columns})
         fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in found.items()]
@@ -414,6 +426,15 @@ def _with_found_columns(window: ArrivalWindow, intake: Intake) -> ArrivalWindow:
     return window
 
 
+def _with_found_gap(window: Session, intake: Intake) -> Session:
+    """Return the window with the column of its gap, if it has one, as the stream has it."""
+    if not window.has_column_gap:
+        return window
+    found = intake.find("gap", window.gap)
+    require_gap_type(found, intake.arrow_schema([found]).field(0).type)
+    return replace(window, gap=found)
+
+
 def _needs_single_group(window: Window) -> bool:
     """Whether partitions share a limit, so that one key group must have all (docs/semantics.md section 10.1)."""
     limit: Policy | None = getattr(window, "partition_eviction", None)
@@ -457,7 +478,7 @@ def _with_operator(
         require_possible_event(operator, [one.window], has_handlers=bool(all_handlers))
     for listener in listeners:
         require_possible_event(listener, [one.window for one in inputs], has_handlers=bool(all_handlers))
-    times = {one.intake.pane_time: one.intake for one in inputs if isinstance(one.window, TimeInterval)}
+    times = {one.intake.pane_time: one.intake for one in inputs if isinstance(one.window, EventTimeWindow)}
     if len(times) > 1:
         named = ", ".join(f"{intake.event_time!r} of {intake.name!r}" for intake in times.values())
         raise DeclarationError(

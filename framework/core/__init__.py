@@ -18,6 +18,7 @@ row_json.py             how is a row written as JSON that Spark reads back?
 stable_order.py         how are partition codes and instants sorted fast, and ranges of rows laid end to end?
 stored_names.py         which names are taken by columns that are stored beside the partition columns?
 panes/                  windows of panes in event time
+sessions/               sessions in event time
 arrival/                windows in arrival order: tumbling, sliding, batched
 aggregates/             how do aggregates fold rows and merge partial results, on columns?
 """

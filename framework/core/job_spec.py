@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from panekeeper.framework.declarations.firing import FiringOptions
-from panekeeper.framework.declarations.windows import ArrivalWindow, TimeInterval, Window
+from panekeeper.framework.declarations.windows import ArrivalWindow, EventTimeWindow, Session, Window
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
 from panekeeper.state.history import History
@@ -138,15 +138,20 @@ class JobSpec:
 
     @property
     def arrival_window(self) -> ArrivalWindow:
-        """The window, where it is not a time interval."""
-        if isinstance(self.window, TimeInterval):
-            raise TypeError("a time interval is not a window in arrival order")
+        """The window, where it is one in arrival order."""
+        if isinstance(self.window, EventTimeWindow):
+            raise TypeError(f"{type(self.window).__name__} is not a window in arrival order")
         return self.window
 
     @property
     def has_panes(self) -> bool:
-        """Whether results belong to panes of event time."""
-        return isinstance(self.window, TimeInterval)
+        """Whether results belong to panes, or sessions, of event time."""
+        return isinstance(self.window, EventTimeWindow)
+
+    @property
+    def has_sessions(self) -> bool:
+        """Whether results belong to sessions."""
+        return isinstance(self.window, Session)
 
     @property
     def fires_by_clock(self) -> bool:
@@ -169,34 +174,40 @@ class JobSpec:
 
     @property
     def mixes_window_kinds(self) -> bool:
-        """Whether some ports have panes of event time and others not."""
-        return len({one.has_panes for one in self.ports}) > 1
+        """Whether some ports have panes of event time, or sessions, and others not."""
+        return len({(one.has_panes, one.has_sessions) for one in self.ports}) > 1
 
     @cached_property
     def results_schema(self) -> pa.Schema:
         """Schema of the result log.
 
         Time intervals: partition, pane, the user's columns, refinement, whether the pane closes with this row (no
-        firing follows), reason. Others: partition, wall-clock instant, the user's columns, number of the firing (rising
-        for each partition), whether the row ends the results of a tumble (a window mark, for the next job's
-        punctuation), reason.
+        firing follows), reason. Sessions: partition, start and end of the session, time of its last row, the user's
+        columns, starts of the sessions whose results the row replaces, then as time intervals. Others: partition,
+        wall-clock instant, the user's columns, number of the firing (rising for each partition), whether the row ends
+        the results of a tumble (a window mark, for the next job's punctuation), reason.
 
         Of several ports: which one, after the partition; then what the rows of any of them have. A partition may be
         null, even if the stream has none any more: of those before, windows may be open.
         """
-        any_paned = any(one.has_panes for one in self.ports)
+        any_paned = any(one.has_panes and not one.has_sessions for one in self.ports)
+        any_session = any(one.has_sessions for one in self.ports)
+        any_event_time = any_paned or any_session
         any_timed = not all(one.has_panes for one in self.ports)
         pane = [pa.field("pane_start", self.pane_time), pa.field("pane_end", self.pane_time)]
+        session = [pa.field(name, self.pane_time) for name in ("session_start", "session_end", "last_row")]
         number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]
         return pa.schema(
             [
                 *that_may_be_null(self.keys),
                 *([pa.field(PORT, pa.int32())] if self.other_ports else []),
                 *(pane if any_paned else []),
+                *(session if any_session else []),
                 *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),
                 *self.output,
                 *self.retired,
-                *([pa.field("refinement", pa.int32()), pa.field("is_final", pa.bool_())] if any_paned else []),
+                *([pa.field("replaces", pa.list_(self.pane_time))] if any_session else []),
+                *([pa.field("refinement", pa.int32()), pa.field("is_final", pa.bool_())] if any_event_time else []),
                 *(number if any_timed else []),
                 pa.field("reason", pa.string()),
             ]

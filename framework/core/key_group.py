@@ -18,8 +18,10 @@ from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.common_watermark import CommonWatermark
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
+from panekeeper.framework.core.sessions.batch import SessionBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
+from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.store import KeyGroupStore, PortStore
 
 
@@ -53,10 +55,10 @@ class KeyGroupRunner:
             return self._run(spec, steps, lifecycle)
 
     def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
-        windows: list[TimeIntervalBatch | ArrivalBatch] = []
+        windows: list[TimeIntervalBatch | SessionBatch | ArrivalBatch] = []
         for port in spec.ports:  # each restored from its part of the store
             store = PortStore(self._store, port.port) if port.port else self._store
-            windows.append(TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store))
+            windows.append(_batch_of(port, store))
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
         common = CommonWatermark(self._store, {port.port: port.idle for port in spec.ports if port.has_panes})
@@ -77,3 +79,9 @@ class KeyGroupRunner:
         outcome = merge_outcomes(spec, outcomes)
         due = [us for us in (outcome.due_us, common.due_us(outcome.due_watermark_us)) if us is not None]
         return replace(outcome, due_us=min(due, default=None))
+
+
+def _batch_of(port: JobSpec, store: KeyGroupStore) -> TimeIntervalBatch | SessionBatch | ArrivalBatch:
+    if isinstance(port.window, Session):
+        return SessionBatch(port, store)
+    return TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store)

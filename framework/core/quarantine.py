@@ -28,6 +28,7 @@ from panekeeper.framework.declarations.aggregates import CONDITION
 from panekeeper.framework.declarations.errors import InputError, as_utf8
 
 LATE = "LATE"
+NO_SESSION = "NO_SESSION"
 USER_ERROR = "USER_ERROR"
 
 _LONGEST_STACK = 8_000
@@ -77,11 +78,11 @@ class Quarantine:
         self._tables: list[pa.Table] = []
         self._errors: dict[tuple[str, str], ErrorKind] = {}
 
-    def add_late(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
-        """Add rows that come too late, with all their columns; `detail(event time)` says how late."""
+    def add_late(self, table: pa.Table, detail: Callable[[int | None], str], reason: str = LATE) -> None:
+        """Add rows that come too late, or join nothing, with all their columns; `detail(event time)` says why."""
         times = _event_times(table)
         details = [detail(time) for time in times]
-        self._add([LATE] * len(times), details, times, row_texts(table), origins(table, self._origin))
+        self._add([reason] * len(times), details, times, row_texts(table), origins(table, self._origin))
 
     def add_row(self, row: pa.Table, where: str, error: Exception, reason: str) -> None:
         """Add a row that a function could not take. Raises `InputError` if the job fails on errors."""

@@ -170,7 +170,7 @@ class StateHandlerCalls:
 
 
 class NoPartitionControl:
-    """The `WindowControl` of a time interval, which has no partitions that could be evicted."""
+    """The `WindowControl` of panes and sessions, which have no partitions that could be evicted."""
 
     now: datetime | None = None
 
@@ -180,8 +180,8 @@ class NoPartitionControl:
 
     def evict_partition(self, key: Any) -> None:
         """Raise `LifecycleError`."""
-        raise LifecycleError(f"partition {key!r} cannot be evicted: a time interval has no partition eviction")
+        raise LifecycleError(f"partition {key!r} cannot be evicted: panes and sessions have no partition eviction")
 
     def partitions(self) -> list[OpenPartition]:
         """Raise `LifecycleError`."""
-        raise LifecycleError("a time interval has panes and no partitions that could be listed; its panes close by age")
+        raise LifecycleError("panes and sessions have no partitions that could be listed; they close by age")

@@ -7,12 +7,14 @@ import re
 from panekeeper.framework.core.arrival.partitions import PARTITION_COLUMNS, VALUE_COLUMNS
 from panekeeper.framework.core.panes.firing_rules import CELL_COLUMNS
 from panekeeper.framework.core.panes.refinements import BEFORE_COLUMN, COUNT_COLUMN, PANE_COLUMN
+from panekeeper.framework.core.sessions.open_table import SESSION_COLUMNS
 
 _FIXED = frozenset(
     {
         *(one.stored for one in PARTITION_COLUMNS.values() if one.stored),
         *VALUE_COLUMNS.values(),
         *(PANE_COLUMN, BEFORE_COLUMN, COUNT_COLUMN, *CELL_COLUMNS),
+        *SESSION_COLUMNS,
     }
 )
 _PART_OF_A_STATE = re.compile(r"\d+\.\d+")

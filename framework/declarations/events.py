@@ -36,6 +36,7 @@ class EventType(Enum):
         PARTITION_EVICTION: a whole partition left.
         FINAL: the stream ended by its final mark or by a flush; the rows are what is left.
         DROP: a row came too late for all panes it belongs to.
+        MERGE: a row made one session of several; the rows are theirs, without that row, whose INSERTION follows.
     """
 
     INSERTION = "insertion"
@@ -46,6 +47,7 @@ class EventType(Enum):
     PARTITION_EVICTION = "partition_eviction"
     FINAL = "final"
     DROP = "drop"
+    MERGE = "merge"
 
 
 class Timing(Enum):
@@ -115,6 +117,7 @@ class Event:
         "_at",
         "_content",
         "_index",
+        "_merged",
         "_pane",
         "_table",
         "_timing",
@@ -138,6 +141,7 @@ class Event:
         reason: Reason | None = None,
         refinement: int | None = None,
         port: int = 0,
+        merged: tuple[Pane, ...] | None = None,
     ) -> None:
         self.type = type
         self.key = key
@@ -150,11 +154,17 @@ class Event:
         self._timing = timing
         self._index = index
         self._at = at_us
+        self._merged = merged
 
     @property
     def pane(self) -> Pane:
-        """The pane of the event. Raises `EventError` for a window without panes, and for DROP."""
+        """The pane of the event, or its session. Raises `EventError` for a window without panes, and for DROP."""
         return self._require("pane", self._pane)
+
+    @property
+    def merged(self) -> tuple[Pane, ...]:
+        """The sessions that became one, in the order of their times. Raises `EventError` unless MERGE."""
+        return self._require("sessions that became one", self._merged)
 
     @property
     def timing(self) -> Timing:

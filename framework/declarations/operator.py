@@ -10,7 +10,15 @@ import pyarrow as pa
 
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import Event, EventType
-from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+from panekeeper.framework.declarations.windows import (
+    Batched,
+    EventTimeWindow,
+    Session,
+    Sliding,
+    TimeInterval,
+    Tumbling,
+    Window,
+)
 
 
 class Emit(Protocol):
@@ -104,14 +112,16 @@ class OperatorWithListeners(Operator):
 
 
 _ARRIVAL = {EventType.INSERTION, EventType.EVICTION, EventType.FINAL}
+_OF_PANES = {
+    EventType.INSERTION,
+    EventType.TRIGGER,
+    EventType.INITIAL_FULL,
+    EventType.CLOSE,
+    EventType.DROP,
+}
 _EVENTS = {
-    TimeInterval: {
-        EventType.INSERTION,
-        EventType.TRIGGER,
-        EventType.INITIAL_FULL,
-        EventType.CLOSE,
-        EventType.DROP,
-    },
+    TimeInterval: _OF_PANES,
+    Session: _OF_PANES | {EventType.MERGE},
     Tumbling: _ARRIVAL,
     Sliding: _ARRIVAL | {EventType.TRIGGER, EventType.INITIAL_FULL},
     Batched: _ARRIVAL | {EventType.TRIGGER},
@@ -126,7 +136,7 @@ def possible_events(window: Window, *, has_handlers: bool) -> frozenset[EventTyp
         has_handlers: whether the job has state handlers, which may evict partitions in a drain.
     """
     found = frozenset(next(events for kind, events in _EVENTS.items() if isinstance(window, kind)))
-    if isinstance(window, TimeInterval) or (window.partition_eviction is None and not has_handlers):
+    if isinstance(window, EventTimeWindow) or (window.partition_eviction is None and not has_handlers):
         return found
     return found | {EventType.PARTITION_EVICTION}
 

@@ -5,6 +5,7 @@ Nothing here runs; `panekeeper.framework.core` has the running windows.
 
 from __future__ import annotations
 
+import re
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import Any, Literal
 
@@ -122,6 +123,108 @@ class TimeInterval(FiringOptions):
             "discard_age_us": self.age_us,
             "interval_offset_us": self.offset_us,
             "late": self.late,
+            **self.firing_declaration(),
+        }
+
+
+@dataclass(frozen=True)
+class Session(FiringOptions):
+    """Sessions in event time: rows of one partition that are at most `gap` apart (docs/semantics.md section 15).
+
+    A session is `[first row, last row + gap)`. It completes, and fires, when the watermark reaches its end. A row that
+    comes later still joins it, until the watermark reaches its end plus `discard_age`: then it is closed and removed.
+    A row that joins two sessions makes one of them; if they had fired, the firing of the one that they became says so
+    in its column `replaces`.
+
+    Durations: text such as `"10 minutes"`, a `timedelta`, `hours(1)`, or seconds as a number.
+
+    Args:
+        gap: a duration > 0; or the name of a column, a gap for each row: a day-time interval, or a number of seconds.
+            A row whose gap is null, or not positive, joins no session.
+        max_duration: a session is cut at its first row plus so much: the next row begins another one. At least the
+            gap; None: it goes on while rows come.
+        discard_age: how long a complete session still takes late rows, >= 0.
+        emit: which firings a session has, as for `TimeInterval`.
+        fill: always an error; a session has at least one row.
+        partition_eviction: always an error; sessions close by themselves.
+
+    Raises:
+        DeclarationError: a duration out of its range, or an option that sessions do not have.
+
+    >>> Session("30 minutes", discard_age="1 hour").gap_us
+    1800000000
+    """
+
+    gap: Any
+    _: KW_ONLY
+    max_duration: Duration | None = None
+    discard_age: Duration = 0
+    fill: InitVar[None] = None
+    partition_eviction: InitVar[None] = None
+
+    def __post_init__(self, fill: object, partition_eviction: object) -> None:
+        if fill is not None:
+            raise DeclarationError(f"fill is {fill!r}; a session has at least one row, so leave it out")
+        if partition_eviction is not None:
+            raise DeclarationError(
+                f"partition_eviction is {partition_eviction!r}; sessions have none, because they close when the "
+                "watermark passes their end and discard_age: set discard_age instead"
+            )
+        if self.gap_us is not None and self.gap_us <= 0:
+            raise DeclarationError(f"gap is {self.gap!r}; it must be greater than 0")
+        if self.age_us < 0:
+            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+        most = self.max_duration_us
+        if most is not None and most <= 0:
+            raise DeclarationError(f"max_duration is {self.max_duration!r}; it must be greater than 0")
+        if most is not None and self.gap_us is not None and most < self.gap_us:
+            raise DeclarationError(
+                f"max_duration is {self.max_duration!r}, less than the gap {self.gap!r}; give at least the gap"
+            )
+        if self.early is not None:
+            raise DeclarationError(f"early is {self.early!r}; sessions do not fire early, but by emit='on_update'")
+        self.require_possible_firing()
+
+    @property
+    def gap_us(self) -> int | None:
+        """The gap, in microseconds; None if each row has its own."""
+        return None if self.has_column_gap else to_us(self.gap, "gap")
+
+    @property
+    def has_column_gap(self) -> bool:
+        """Whether the gap is a column: a text that does not begin as a duration does, or a column of Spark's."""
+        if isinstance(self.gap, str):
+            return not re.match(r"\s*([-+.\d]|interval\b)", self.gap, re.IGNORECASE)
+        return hasattr(self.gap, "isNotNull")
+
+    @property
+    def gap_column(self) -> str:
+        """The name of the column with the gap of each row."""
+        return str(self.gap)
+
+    @property
+    def max_duration_us(self) -> int | None:
+        """How long a session is at most, in microseconds; None: no limit."""
+        return None if self.max_duration is None else to_us(self.max_duration, "max_duration")
+
+    @property
+    def age_us(self) -> int:
+        """How long a complete session takes late rows, in microseconds of event time."""
+        return to_us(self.discard_age, "discard_age")
+
+    @property
+    def needs_rows(self) -> bool:
+        """Whether sessions keep their rows, whatever is computed: which rows are together may turn out later."""
+        return self.has_column_gap or self.max_duration is not None
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        gap = {"gap": self.gap_column} if self.has_column_gap else {"gap_us": self.gap_us}
+        return {
+            "kind": "session",
+            **gap,
+            "max_duration_us": self.max_duration_us,
+            "discard_age_us": self.age_us,
             **self.firing_declaration(),
         }
 
@@ -273,7 +376,10 @@ class Batched:
 ArrivalWindow = Tumbling | Sliding | Batched
 """Windows over rows in arrival order; their time is the wall clock, or the declared arrival time."""
 
-Window = TimeInterval | ArrivalWindow
+EventTimeWindow = TimeInterval | Session
+"""Windows over event time: the watermark drives them."""
+
+Window = EventTimeWindow | ArrivalWindow
 """Every window that can be declared."""
 
 

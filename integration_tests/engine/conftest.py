@@ -12,6 +12,7 @@ import pytest
 
 from integration_tests.engine.moto_s3 import bucket
 from panekeeper import TimeInterval, agg, windowed
+from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.checkpoint.epochs import epoch_name, read_pointer
 from panekeeper.state.checkpoint.folder import LocalFolder
 
@@ -64,7 +65,7 @@ class Readings:
     def computed(
         self,
         *,
-        window: TimeInterval | None = None,
+        window: Window | None = None,
         total: str = "sum",
         deduplicated: bool = False,
         **options: Any,

@@ -169,7 +169,7 @@ def test_what_can_have_no_effect_is_refused(readings: Readings) -> None:
         alone.aggregate(n=agg.count())
     with pytest.raises(DeclarationError, match="idle_after changes nothing here"):
         alone.operator(Rows(), output="n bigint")
-    with pytest.raises(DeclarationError, match="idle_after is for a TimeInterval: a Tumbling window"):
+    with pytest.raises(DeclarationError, match="idle_after is for a TimeInterval or a Session: a Tumbling window"):
         windowed(readings.stream(), **given, idle_after=60).window(Tumbling(Count(2)))
     options: list[dict[str, Any]] = [{"idle_after": 60}, {"watermark_by": "partition"}]
     for option in options:

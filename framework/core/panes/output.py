@@ -267,7 +267,7 @@ class OperatorPaneOutput:
                     names[code],
                     lazy_slice(rows, *ranges[code]),
                     pane=pane,
-                    timing=_timing(trigger.reason, full=full),
+                    timing=firing_timing(trigger.reason, full=full),
                     index=refinement,
                     reason=trigger.reason,
                     refinement=refinement,
@@ -300,7 +300,8 @@ class OperatorPaneOutput:
         return Pane(self._geometry.start(pane), self._geometry.end(pane))
 
 
-def _timing(reason: Reason, *, full: bool) -> Timing:
+def firing_timing(reason: Reason, *, full: bool) -> Timing:
+    """Return the timing of a firing; `full`: it is the first one as complete."""
     return Timing.EARLY if reason is Reason.EARLY else Timing.ON_COMPLETE if full else Timing.LATE
 
 

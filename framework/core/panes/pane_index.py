@@ -24,12 +24,12 @@ def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.
     >>> number_cells(np.array([4, 4, 5]), np.array([-1, -1, -1]))
     (array([0, 0, 1]), array([4, 5]), array([-1, -1]))
     """
-    places = _SlicePlaces(slices)
+    places = SlicePlaces(slices)
     cells, found = first_seen(codes * places.span + places.of(slices))
     return cells, found // places.span, places.slices(found % places.span)
 
 
-class _SlicePlaces:
+class SlicePlaces:
     """Slices as numbers from 0 to `span`, in the same order, so small that they fit into an int64 with any code.
 
     It is the distance to the first slice, or, where slices lie far apart, the place among those that there are.
@@ -60,7 +60,7 @@ class CellIndex:
 
     def __init__(self, codes: np.ndarray, slices: np.ndarray, geometry: Geometry) -> None:
         self._geometry = geometry
-        self._places = _SlicePlaces(slices)
+        self._places = SlicePlaces(slices)
         sortable = codes * self._places.span + self._places.of(slices)
         self.order = stable_order(sortable)
         self._sorted = sortable[self.order]

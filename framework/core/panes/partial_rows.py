@@ -25,6 +25,7 @@ from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import assign
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.declarations.firing import FiringOptions
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.history import ClosedPanes
 
@@ -78,12 +79,8 @@ class RowFolding:
     @classmethod
     def of(cls, spec: JobSpec) -> RowFolding | None:
         """Return the folding of a job's rows; None if something needs the rows themselves, or their order."""
-        if spec.aggregates is None or spec.handlers or spec.other_ports or not isinstance(spec.window, TimeInterval):
-            return None
-        if spec.window.fires_by_clock or spec.window.fires_at_rows:
-            return None
-        accumulators = tuple(bind(aggregate, spec.columns) for aggregate in spec.aggregates.values())
-        if not all(one.merges_exactly for one in accumulators) or SLICE_COLUMN in spec.keys.names:
+        accumulators = exact_accumulators(spec)
+        if accumulators is None or not isinstance(spec.window, TimeInterval):
             return None
         return cls(spec.window, spec.keys, accumulators, spec.history.closed)
 
@@ -97,32 +94,49 @@ class RowFolding:
         if not len(kept):
             return None
         slices = assigned.slices[kept]
-        if not self._gains(rows, slices):
+        if not gains(rows, slices, self.keys, self.least_gain):
             return None
-        keys = PartitionKeys(self.keys)
-        rows = keys.with_normal_keys(rows)
-        cells, codes, cell_slices = number_cells(keys.encode(rows), slices)
-        columns = {
-            SLICE_COLUMN: pa.array(cell_slices),
-            NUMBER_COLUMN: pa.array(np.bincount(cells, minlength=len(codes))),
-        }
-        table = with_keys(pa.table(columns), keys, codes)
-        first = np.empty(len(codes), dtype=np.int64)
+        table, cells = fold_cells(rows, slices, self.keys, self.accumulators)
+        first = np.empty(table.num_rows, dtype=np.int64)
         first[cells[::-1]] = kept[::-1]  # where a cell repeats, the last assignment stays
-        rest = np.flatnonzero(~assigned.kept)
-        arrived = np.arange(rows.num_rows, dtype=np.int64)
-        states = [one.fold([], cells, len(codes), rows, arrived) for one in self.accumulators]
-        return FoldedRows(append_states(table, states), first, rest)
+        return FoldedRows(table, first, np.flatnonzero(~assigned.kept))
 
-    def _gains(self, rows: pa.Table, slices: np.ndarray) -> bool:
-        """Return whether there are enough rows for each cell, by the equal pairs in a sample of them."""
-        step = -(-len(slices) // _SAMPLE)
-        sample, slices = rows.take(pa.array(np.arange(0, len(slices), step))), slices[::step]
-        _, codes, _ = number_cells(PartitionKeys(self.keys).encode(sample), slices)
-        if step == 1:
-            return len(codes) * self.least_gain <= len(slices)
-        pairs = len(slices) * (len(slices) - 1) // 2
-        return pairs * self.least_gain <= (len(slices) - len(codes)) * int(rows.num_rows)
+
+def exact_accumulators(spec: JobSpec) -> tuple[Accumulator, ...] | None:
+    """Return the accumulators of a job whose rows may be folded: nothing needs the rows themselves, or their order."""
+    if spec.aggregates is None or spec.handlers or spec.other_ports or SLICE_COLUMN in spec.keys.names:
+        return None
+    if isinstance(spec.window, FiringOptions) and (spec.window.fires_by_clock or spec.window.fires_at_rows):
+        return None
+    accumulators = tuple(bind(aggregate, spec.columns) for aggregate in spec.aggregates.values())
+    return accumulators if all(one.merges_exactly for one in accumulators) else None
+
+
+def fold_cells(
+    rows: pa.Table, slices: np.ndarray, keys: pa.Schema, accumulators: Sequence[Accumulator]
+) -> tuple[pa.Table, np.ndarray]:
+    """Return one partial row for each partition and slice, and the number of that of each row."""
+    partitions = PartitionKeys(keys)
+    rows = partitions.with_normal_keys(rows)
+    cells, codes, cell_slices = number_cells(partitions.encode(rows), slices)
+    columns = {
+        SLICE_COLUMN: pa.array(cell_slices),
+        NUMBER_COLUMN: pa.array(np.bincount(cells, minlength=len(codes))),
+    }
+    table = with_keys(pa.table(columns), partitions, codes)
+    arrived = np.arange(rows.num_rows, dtype=np.int64)
+    return append_states(table, [one.fold([], cells, len(codes), rows, arrived) for one in accumulators]), cells
+
+
+def gains(rows: pa.Table, slices: np.ndarray, keys: pa.Schema, least_gain: int = 2) -> bool:
+    """Return whether there are enough rows for each cell, by the equal pairs in a sample of them."""
+    step = -(-len(slices) // _SAMPLE)
+    sample, slices = rows.take(pa.array(np.arange(0, len(slices), step))), slices[::step]
+    _, codes, _ = number_cells(PartitionKeys(keys).encode(sample), slices)
+    if step == 1:
+        return len(codes) * least_gain <= len(slices)
+    pairs = len(slices) * (len(slices) - 1) // 2
+    return pairs * least_gain <= (len(slices) - len(codes)) * int(rows.num_rows)
 
 
 def is_partial(table: pa.Table) -> bool:

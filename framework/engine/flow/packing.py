@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, REST
 from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.sessions.folding import SessionFolding
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.engine.flow import stream_clock
@@ -155,7 +156,7 @@ class Packer:
     watermark_delay_us: int | None = None
     tells_when: bool = False
     by_partition: bool = False
-    folding: RowFolding | None = None
+    folding: RowFolding | SessionFolding | None = None
     batch_watermark: BatchWatermark | None = None
     rest: Literal["late", "all"] | None = None
 

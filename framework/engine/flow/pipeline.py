@@ -19,7 +19,9 @@ from pyspark.sql.types import StructType
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.sessions.folding import SessionFolding
 from panekeeper.framework.declarations.operator import OperatorWithListeners
+from panekeeper.framework.declarations.windows import Session
 from panekeeper.framework.engine.flow.control_stream import control_rows
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.ordering import PortOrdering
@@ -153,14 +155,16 @@ class InputPort:
         accumulators = [bind(one, self.spec.columns) for one in (self.spec.aggregates or {}).values()]
         if any(one.runs_user_code and not one.needs_content for one in accumulators):
             return "all"  # it gets the rows one by one; one that needs all rows of a firing fails with all of them
+        if isinstance(self.spec.window, Session) and self.spec.window.has_column_gap:
+            return "all"  # a row may have no gap
         return "late" if self.spec.has_panes else None
 
-    def folding(self) -> RowFolding | None:
+    def folding(self) -> RowFolding | SessionFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
         intake = self.intake
         if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file:
             return None
-        return RowFolding.of(self.spec)
+        return SessionFolding.of(self.spec) if self.spec.has_sessions else RowFolding.of(self.spec)
 
     def ordering(self) -> PortOrdering:
         """Return what the workers need to put the port's rows in order."""

@@ -345,11 +345,13 @@ def _newest_by(spec: JobSpec) -> dict[str, Any]:
     """Return what a row of the view stands for: a partition and pane, or a partition; of one of several ports."""
     port = [PORT] if spec.other_ports else []
     pane = ["pane_start", "pane_end"] if spec.has_panes else []
+    pane = ["session_start"] if spec.has_sessions else pane
     return {
         "keys": [*spec.keys.names, *port, *pane],
         "newer_by": "refinement" if spec.has_panes else "firing",
         # Delta compares a time without a zone with an instant by way of the session's zone.
-        "since": "pane_start" if spec.has_panes and spec.pane_time == TIMESTAMP else None,
+        "since": pane[0] if pane and spec.pane_time == TIMESTAMP else None,
+        "replaces": "replaces" if spec.has_sessions else None,
     }
 
 

@@ -40,6 +40,8 @@ from panekeeper.framework.engine.sink.library_rules import (
 from panekeeper.state.codec import with_columns
 from panekeeper.state.log import logger
 
+REPLACED = "_pk_replaced"
+"""Column of merged rows that are to be removed from the table, where it is true; no column of the table."""
 FENCED = 2**62
 """Transaction version of an id under which nothing may be committed any more; no batch has such a number."""
 PAUSES_S = (0.05, 0.2, 0.5, 1.0, 2.0)
@@ -112,7 +114,8 @@ class LibraryTable:
     ) -> bool:
         """Insert rows whose keys the table does not have, and replace a row that is older than the given one. Once.
 
-        If all rows are older, the transaction alone is committed: a start looks for it (A6). Null is a key like any
+        If all rows are older, the transaction alone is committed: a start looks for it (A6). Rows with `REPLACED` are
+        removed from the table, in the same commit. Null is a key like any
         other. Rows that begin after everything in the table are new by that alone, and are appended: see
         docs/decisions/0014-small-commits.md.
 
@@ -316,17 +319,20 @@ class _Snapshot:
         self, rows: pa.Table, once: CommitProperties, *, keys: Sequence[str], newer_by: str, since: str | None
     ) -> None:
         """Append rows that can have no older row in the table, and merge others, in one commit."""
-        rows = self._aligned(rows)
+        replaced = rows.column(REPLACED) if REPLACED in rows.column_names else None
+        rows = self._aligned(rows.drop_columns([REPLACED] if replaced is not None else []))
         begin = None if since is None else lowest(rows, since)
         end = self._end(since)
         before = self.version
         if begin is not None and end is not None and begin.value > end.value:
+            rows = rows if replaced is None else rows.filter(pc.invert(replaced))
             self.append(rows, once)
         else:
             same = [f"(t.{_quoted(key)} IS NOT DISTINCT FROM s.{_quoted(key)})" for key in keys]
             if since is not None and begin is not None:
                 same.append(f"(t.{_quoted(since)} >= to_timestamp_micros({begin.value // 1000 * 1000}))")  # whole ms
-            self._merge(rows, once, " AND ".join(same or ["true"]), newer_by)
+            source = rows if replaced is None else rows.append_column(REPLACED, replaced)
+            self._merge(source, once, " AND ".join(same or ["true"]), newer_by)
             if self.version == before:  # all rows are older
                 self.commit_files([], once)
         if since is not None and end is not None and (greatest := pc.max(rows.column(since))).is_valid:
@@ -353,7 +359,7 @@ class _Snapshot:
         if self._others_may_have_written:  # by the log of the table as it was opened; since then the library writes
             _require_readable_times(self.delta, self._files, self._schema, self._readable)
             self._others_may_have_written = False
-        every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names}
+        every = {f"t.{_quoted(name)}": f"s.{_quoted(name)}" for name in rows.column_names if name != REPLACED}
         merge = self.delta.merge(
             rows,
             condition,
@@ -363,8 +369,13 @@ class _Snapshot:
             commit_properties=once,
             post_commithook_properties=NO_HOOKS,
         )
-        merge.when_matched_update(every, f"coalesce(s.{_quoted(newer_by)} >= t.{_quoted(newer_by)}, true)")
-        merge.when_not_matched_insert(every).execute()
+        is_newer = f"coalesce(s.{_quoted(newer_by)} >= t.{_quoted(newer_by)}, true)"
+        if REPLACED not in rows.column_names:
+            merge.when_matched_update(every, is_newer).when_not_matched_insert(every).execute()
+            return
+        merge.when_matched_delete(f"s.{_quoted(REPLACED)}")
+        merge.when_matched_update(every, f"NOT s.{_quoted(REPLACED)} AND {is_newer}")
+        merge.when_not_matched_insert(every, f"NOT s.{_quoted(REPLACED)}").execute()
 
     def _end(self, column: str | None) -> pa.Scalar | None:
         """Return up to where the table reaches in a column, by the statistics of its files; None if they do not say."""

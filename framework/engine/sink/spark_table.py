@@ -18,7 +18,7 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, activate, session_settings
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
-from panekeeper.framework.engine.sink.library_table import PAUSES_S
+from panekeeper.framework.engine.sink.library_table import PAUSES_S, REPLACED
 from panekeeper.state.checkpoint.folder import local_path
 from panekeeper.state.log import logger
 
@@ -107,6 +107,8 @@ def merge(
 ) -> None:
     """Insert rows (`s` in the condition) that the table (`t`) does not have, and replace those that are older, once.
 
+    Rows with `REPLACED` are removed from the table.
+
     The settings are those of the query's own session, which Spark clones for each query. Appends that run beside it
     bring their transaction as options and do not look at these settings. A row replaces one in the table unless its
     value of `newer_by` is less; null is not less than any. `is_copy`: the rows are the same each time they are read.
@@ -114,12 +116,14 @@ def merge(
     settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **READ_SETTINGS}
 
     # By name: rows of an earlier declaration lack the columns of one that another start has recorded meanwhile.
-    every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns}
+    every: dict[str, Any] = {quoted(name): f"s.{quoted(name)}" for name in source.columns if name != REPLACED}
+    has_replaced = REPLACED in source.columns
 
     def commit() -> None:
         merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
+        merge = merge.whenMatchedDelete(f"s.{REPLACED}") if has_replaced else merge
         merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)
-        merge.whenNotMatchedInsert(values=every).execute()
+        merge.whenNotMatchedInsert(f"NOT s.{REPLACED}" if has_replaced else "true", every).execute()
 
     with session_settings(spark, settings | _settings_of(transaction, number)):
         repeat_while_others_commit(path, commit)

@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.declarations.errors import SchemaMismatch
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
 from panekeeper.framework.engine.session.columns import column
@@ -24,10 +27,11 @@ from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import REJECTED, RESULTS
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.library_table import REPLACED
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from panekeeper.framework.engine.user_sinks.protocol import Sink
     from panekeeper.state.prepared import PreparedBatch, TableWrite
@@ -100,7 +104,7 @@ class TableWriter:
             if to.keys is None:
                 self.tables.append(spark, rows, to, batch)
             else:
-                self.tables.merge(spark, _newest_rows(rows, list(to.keys)), to, batch.number)
+                self.tables.merge(spark, _newest_rows(rows, list(to.keys), to.replaces), to, batch.number)
         except AnalysisException as error:
             raise SchemaMismatch(
                 f"the {to.role} {to.path} does not take the rows of batch {batch.number}. If its columns were changed, "
@@ -136,17 +140,42 @@ def _rows(batch: PreparedBatch, name: str, packed: DataFrame | None) -> pa.Table
     return rows.append_column("quarantined_at", pa.array([at.as_py()] * rows.num_rows, at.type))
 
 
-def _newest_rows(results: pa.Table | DataFrame, pane: list[str]) -> pa.Table | DataFrame:
-    """Return the newest row of this batch for each row of the view: not all rows have a number that says which is."""
+def _newest_rows(results: pa.Table | DataFrame, pane: list[str], replaces: str | None = None) -> pa.Table | DataFrame:
+    """Return the newest row of this batch for each row of the view: not all rows have a number that says which is.
+
+    `replaces` is the column with the last key of rows that a result replaces: they are there with `REPLACED`.
+    """
     if isinstance(results, pa.Table):
-        return last_of_each_pane(results, pane)
+        return last_of_each_pane(results if replaces is None else with_replaced(results, pane, replaces), pane)
     # The rows of a key group are in one Spark partition, in the order in which they happened.
-    placed = results.select(
-        F.struct(*[column(name) for name in results.columns]).alias("row"),
-        F.monotonically_increasing_id().alias("place"),
-    )
+    row, place = F.struct(*[column(name) for name in results.columns]), F.monotonically_increasing_id()
+    placed = results.select(row.alias("row"), F.struct(place.alias("place"), F.lit(0).alias("step")).alias("place"))
+    if replaces is not None:
+        row = F.col("row")
+        gone = F.transform(row.getField(replaces), lambda key: _step(row.withField(pane[-1], key), is_replaced=True))
+        steps = placed.select("place", F.posexplode(F.concat(gone, F.array(_step(row, is_replaced=False)))))
+        placed = steps.select("col", F.struct("place", "pos").alias("place"))
+        placed = placed.select(F.struct("col.row.*", f"col.{REPLACED}").alias("row"), "place")
     keys = [F.col("row").getField(name).alias(f"key_{number}") for number, name in enumerate(pane)]
     return placed.groupBy(*keys).agg(F.max_by("row", "place").alias("newest")).select("newest.*")
+
+
+def _step(row: Column, *, is_replaced: bool) -> Column:
+    return F.struct(row.alias("row"), F.lit(is_replaced).alias(REPLACED))
+
+
+def with_replaced(results: pa.Table, pane: list[str], replaces: str) -> pa.Table:
+    """Return results, each behind the rows that it replaces, as it is but for the last key; unchanged if none are."""
+    gone = combine(results.column(replaces))
+    owner = pc.list_parent_indices(gone).to_numpy()
+    if not len(owner):
+        return results
+    place = results.schema.get_field_index(pane[-1])
+    removed = results.take(pa.array(owner)).set_column(place, results.schema.field(place), pc.list_flatten(gone))
+    both = pa.concat_tables([removed, results])
+    both = both.append_column(REPLACED, pa.array([True] * len(owner) + [False] * results.num_rows))
+    order = np.argsort(np.concatenate([2 * owner, 2 * np.arange(results.num_rows) + 1]), kind="stable")
+    return both.take(pa.array(order))
 
 
 def last_of_each_pane(results: pa.Table, pane: list[str]) -> pa.Table:

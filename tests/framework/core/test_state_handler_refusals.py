@@ -89,7 +89,7 @@ def test_only_partitioned_windows_in_arrival_order_evict_partitions(unpartitione
         made, said = spec(wrong, keys=pa.schema([])), "not partitioned"
         steps: Iterable[Step] = [rows(("a", 1))]
     else:
-        made, said = spec(wrong, window=TimeInterval(10)), "a time interval has no partition eviction"
+        made, said = spec(wrong, window=TimeInterval(10)), "panes and sessions have no partition eviction"
         table = pa.table({"key": ["a"], "v": pa.array([1], pa.int64()), EVENT_TIME: pa.array([5], pa.int64())})
         steps = [Rows(table)]
     with pytest.raises(LifecycleError, match=said):

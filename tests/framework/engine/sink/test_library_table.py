@@ -15,7 +15,7 @@ from deltalake.schema import PrimitiveType
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
-from panekeeper.framework.engine.sink.library_table import FENCED, PAUSES_S, LibraryTable
+from panekeeper.framework.engine.sink.library_table import FENCED, PAUSES_S, REPLACED, LibraryTable
 
 APP = "readings/log@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")
@@ -387,3 +387,16 @@ def test_a_job_goes_on_after_a_cleanup_of_the_log_that_it_has_open(tmp_path: Pat
     assert not ours.append(log_rows("a"), APP, 0)
     assert ours.append(log_rows("c"), APP, 2)
     assert sensors(path) == ["a", *["b"] * is_cleaned_by_us, "c", *["theirs"] * 4 * (not is_cleaned_by_us)]
+
+
+def test_a_merge_removes_the_rows_that_are_replaced(view: str) -> None:
+    """In the commit that brings what replaces them; of a row that the table does not have, nothing comes."""
+    commits = LibraryTable(view)
+    merge(commits, panes(("a", 1, 1.0, 0), ("a", 3, 2.0, 0), ("b", 3, 9.0, 0)), 0)
+    rows = panes(("a", 3, 0.0, 1), ("a", 2, 0.0, 1), ("a", 1, 3.0, 1))
+    merge(commits, rows.append_column(REPLACED, pa.array([True, True, False])), 1)
+    assert view_rows(view) == [("a", 1, 3.0, 1), ("b", 3, 9.0, 0)]
+    assert DeltaTable(view).version() == 2
+    later = panes(("a", 7, 0.0, 1), ("a", 6, 5.0, 1))
+    merge(commits, later.append_column(REPLACED, pa.array([True, False])), 2)
+    assert view_rows(view) == [("a", 1, 3.0, 1), ("b", 3, 9.0, 0), ("a", 6, 5.0, 1)]

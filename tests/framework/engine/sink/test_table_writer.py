@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import REJECTED_SCHEMA, TIMESTAMP
-from panekeeper.framework.engine.sink.table_writer import _rows, last_of_each_pane
+from panekeeper.framework.engine.sink.library_table import REPLACED
+from panekeeper.framework.engine.sink.table_writer import _rows, last_of_each_pane, with_replaced
 from panekeeper.state.prepared import PreparedBatch
 
 
@@ -35,3 +36,16 @@ def test_rows_of_the_quarantine_say_when_they_got_there() -> None:
     assert rows.column_names == [*REJECTED_SCHEMA.names, "batch", "quarantined_at"]
     assert rows.select(["batch", "quarantined_at"]).to_pylist() == [{"batch": 4, "quarantined_at": at}] * 2
     assert _rows(batch, "metrics", None) == metrics
+
+
+def test_what_a_row_replaces_goes_before_it() -> None:
+    """The newest of a batch decides: a row that came after one that was replaced stays, one before it does not."""
+    rows = [("a", 30, [], 0), ("b", 30, [], 0), ("a", 0, [30, 60], 1), ("a", 60, [], 0)]
+    names = ("sensor", "session_start", "replaces", "refinement")
+    types = [pa.string(), pa.int64(), pa.list_(pa.int64()), pa.int32()]
+    columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
+    results, key = pa.table(columns, names=list(names)), ["sensor", "session_start"]
+    newest = last_of_each_pane(with_replaced(results, key, "replaces"), key).to_pylist()
+    seen = sorted((one["sensor"], one["session_start"], one[REPLACED]) for one in newest)
+    assert seen == [("a", 0, False), ("a", 30, True), ("a", 60, False), ("b", 30, False)]
+    assert with_replaced(results.slice(0, 2), key, "replaces").column_names == list(names)

@@ -1,0 +1,112 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in window.py
+"""Partial aggregates, one cell for each partition and slice: what sessions hold if nothing needs the rows.
+
+A slice is as long as the gap, so all rows of a partition in one slice are in one session, whatever comes later: a cell
+never has to be split, and where sessions become one, no partial results are merged before the session fires. Then
+those of its cells are, in the order of their times: results are the same wherever a batch is cut.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.aggregates.columns import combine
+from panekeeper.framework.core.aggregates.protocol import State
+from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
+from panekeeper.framework.core.panes.pane_index import SlicePlaces, number_cells
+from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.sessions.leaves import Leaves
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.state.codec import decode_table, encode_table, of_type, with_columns
+from panekeeper.state.store import KeyGroupStore
+
+CELLS_KIND = "cells"
+
+
+class SessionCells:
+    """The cells of the leaves in memory: one stored value a leaf."""
+
+    def __init__(
+        self,
+        accumulators: list[GuardedAccumulator],
+        keys: PartitionKeys,
+        gap: int,
+        store: KeyGroupStore,
+        leaves: Leaves,
+    ) -> None:
+        self._accumulators = accumulators
+        self._keys = keys
+        self._gap = gap
+        self._store = store
+        self._leaves = leaves
+        self._codes = np.empty(0, dtype=np.int64)
+        self._slices = np.empty(0, dtype=np.int64)
+        self._states: list[State] = [[pa.array([], t) for t in one.state_types()] for one in accumulators]
+
+    def load(self, leaves: list[int]) -> None:
+        tables = [decode_table(self._store.read(CELLS_KIND, leaf, 0)) for leaf in leaves]
+        if not tables:
+            return
+        columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
+        cells = pa.concat_tables([with_columns(table, columns) for table in tables]).combine_chunks()
+        self._codes = np.concatenate([self._codes, self._keys.encode(cells)])
+        self._slices = np.concatenate([self._slices, cells.column(SLICE_COLUMN).to_numpy()])
+        for place, one in enumerate(self._accumulators):
+            kinds = {f"{one.number}.{part}": kind for part, kind in enumerate(one.state_types())}
+            self._states[place] = [
+                pa.concat_arrays([held, *(of_type(combine(table.column(name)), kind) for table in tables)])
+                for held, (name, kind) in zip(self._states[place], kinds.items(), strict=True)
+            ]
+
+    def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
+        slices = times // self._gap
+        held = len(self._codes)
+        all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
+        # The loaded cells come first and are distinct, so their numbers stay the same.
+        cells, self._codes, self._slices = number_cells(all_codes, all_slices)
+        cells, count = cells[held:], len(self._codes)
+        pairs = zip(self._accumulators, self._states, strict=True)
+        if is_partial(table):
+            later = states_of(table, self._states)
+            self._states = [a.merge(held, own, cells, count) for (a, held), own in zip(pairs, later, strict=True)]
+        else:
+            self._states = [a.fold(held, cells, count, table, seq) for a, held in pairs]
+
+    def results(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, place: PlaceOf) -> list[pa.Array]:
+        """Return the finished aggregates of each session."""
+        order, low, high = self._ranges(codes, first, last)
+        states = [[column.take(pa.array(order)) for column in state] for state in self._states]
+        return [
+            one.finish_ranges(state, low, high, place) for one, state in zip(self._accumulators, states, strict=True)
+        ]
+
+    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
+        order, low, high = self._ranges(codes, first, last)
+        edges = np.bincount(low, minlength=len(order) + 1) - np.bincount(high, minlength=len(order) + 1)
+        kept = np.sort(order[np.cumsum(edges)[:-1] == 0])
+        self._codes, self._slices = self._codes[kept], self._slices[kept]
+        self._states = [[column.take(pa.array(kept)) for column in state] for state in self._states]
+
+    def absorb(self, leaf: int) -> None:
+        self._store.remove(CELLS_KIND, leaf, 0)
+
+    def save(self, changed: list[int]) -> None:
+        at, bounds = self._leaves.places(self._codes, changed)
+        table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
+        here = [[column.take(pa.array(at)) for column in state] for state in self._states]
+        table = append_states(table, here, [one.number for one in self._accumulators])
+        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
+            self._store.write(CELLS_KIND, leaf, 0, encode_table(table.slice(begin, end - begin)))
+
+    def _ranges(
+        self, codes: np.ndarray, first: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return (order, low, high): the cells by partition and slice, and the range of them that each session has."""
+        places = SlicePlaces(self._slices)
+        sortable = self._codes * places.span + places.of(self._slices)
+        order = stable_order(sortable)
+        low = codes * places.span + places.of(first // self._gap)
+        high = codes * places.span + places.of(last // self._gap + 1)
+        return order, np.searchsorted(sortable[order], low), np.searchsorted(sortable[order], high)

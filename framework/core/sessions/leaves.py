@@ -1,0 +1,144 @@
+"""In which stored values the sessions of a partition are: leaves of a tree over a hash of the partition.
+
+A value holds some hundred sessions, so a batch reads and writes those that it touches, however many are kept. One that
+grows beyond is split by one more bit of the hash; two that have become small, and are in memory, become one again. The
+header lists the leaves, with the watermark at which each has something to do.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panekeeper.framework.core.aggregates.approx_distinct import is_hashable, stable_hashes
+from panekeeper.framework.core.aggregates.columns import combine
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.stable_order import gather_ranges, stable_order
+from panekeeper.state.records import SESSIONS
+
+ROOT = 1
+"""The leaf of all partitions. Leaf 2**d + b has those whose hash ends with the d bits b."""
+_LEAST = 64
+"""A leaf has so many sessions at most. Where there are very many, leaves are larger, or the header would be."""
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_DEEPEST = 40
+
+
+class Leaves:
+    """The leaves of a key group; `records` are those in the header, kept up to date. A leaf without sessions has none.
+
+    Without any record there is the root alone.
+    """
+
+    def __init__(self, records: dict[int, list[int]], keys: PartitionKeys) -> None:
+        self._keys = keys
+        self.records = records
+        self._hashes = np.empty(0, dtype=np.int64)
+        self._known = np.empty(0, dtype=np.int64)
+        self._depths: list[int] | None = None
+
+    def of(self, codes: np.ndarray) -> np.ndarray:
+        """Return the leaf of each partition."""
+        hashes = self._hash_of_each()[codes]
+        leaves = np.full(len(codes), ROOT, dtype=np.int64)
+        if self._depths is None:
+            self._depths = sorted({depth_of(leaf) for leaf in self.records})
+            self._known = np.array(sorted(self.records), dtype=np.int64)
+        for depth in self._depths if len(self._known) > 1 else ():
+            here = (1 << depth) | (hashes & ((1 << depth) - 1))
+            place = np.minimum(np.searchsorted(self._known, here), len(self._known) - 1)
+            leaves = np.where(self._known[place] == here, here, leaves)
+        return leaves
+
+    def places(self, codes: np.ndarray, leaves: list[int]) -> tuple[np.ndarray, list[int]]:
+        """Return (positions, bounds): where the partitions of each of these leaves, ascending, are among `codes`.
+
+        Those of the n-th leaf are `positions[bounds[n]:bounds[n + 1]]`, in their order.
+        """
+        leaf_of_each = self.of(codes)
+        order = stable_order(leaf_of_each)
+        ascending = leaf_of_each[order]
+        low = np.searchsorted(ascending, leaves)
+        positions, offsets = gather_ranges(low, np.searchsorted(ascending, leaves, side="right"))
+        return order[positions.astype(np.int64)], offsets.astype(np.int64).tolist()
+
+    @property
+    def capacity(self) -> int:
+        """How many sessions a leaf has at most, unless they are of one partition."""
+        return max(_LEAST, isqrt(self.sessions) // 2)
+
+    @property
+    def sessions(self) -> int:
+        """Number of open sessions, as far as the records know."""
+        return sum([one[SESSIONS] for one in self.records.values()])
+
+    def split(self, leaf: int) -> tuple[int, int]:
+        """Put two leaves in the place of one, and return them."""
+        depth = depth_of(leaf)
+        self.records.pop(leaf, None)
+        self._depths = None
+        low, high = (1 << (depth + 1)) | (leaf - (1 << depth)), (1 << (depth + 1)) | leaf
+        self.records[low], self.records[high] = no_sessions(), no_sessions()
+        return low, high
+
+    def can_split(self, leaf: int, codes: np.ndarray) -> bool:
+        """Return whether partitions of a leaf have hashes that differ in further bits."""
+        hashes = self._hash_of_each()[codes] >> depth_of(leaf)
+        return bool(depth_of(leaf) < _DEEPEST and (hashes != hashes[0]).any())
+
+    def small_pair(self, leaf: int, loaded: set[int], most: int) -> tuple[int, int] | None:
+        """Return a leaf and its sibling, if both are known and have at most so many sessions; else None."""
+        other = leaf ^ (1 << (depth_of(leaf) - 1)) if leaf > ROOT else ROOT
+        pair = (leaf, other)
+        if other == leaf or other not in self.records or leaf not in self.records:
+            return None
+        is_known = all(one in loaded or not self.records[one][SESSIONS] for one in pair)
+        is_small = sum([self.records[one][SESSIONS] for one in pair]) <= most
+        return pair if is_known and is_small else None
+
+    def join(self, leaf: int, other: int) -> int:
+        """Put one leaf in the place of two siblings, and return it."""
+        self._depths = None
+        both = self.records.pop(leaf)[SESSIONS] + self.records.pop(other)[SESSIONS]
+        depth = depth_of(leaf) - 1
+        parent = (1 << depth) | (leaf & ((1 << depth) - 1))
+        self.records[parent] = [both, 0, 0]
+        return parent
+
+    def _hash_of_each(self) -> np.ndarray:
+        """Return a hash of each partition that has a code, below 2**62."""
+        count, known = self._keys.count, len(self._hashes)
+        if count > known:
+            hashes = np.zeros(count - known, dtype=np.uint64)
+            for column in self._keys.take(np.arange(known, count)).columns:
+                hashes = hashes * _FACTOR + _hashes(combine(column))
+            self._hashes = np.concatenate([self._hashes, (hashes >> np.uint64(2)).astype(np.int64)])
+        return self._hashes
+
+
+def no_sessions() -> list[int]:
+    """Return the record of a leaf without sessions."""
+    return [0, 0, 0]
+
+
+def depth_of(leaf: int) -> int:
+    """Return by how many bits of the hash a leaf is known.
+
+    >>> depth_of(ROOT), depth_of(6)
+    (0, 2)
+    """
+    return leaf.bit_length() - 1
+
+
+def _hashes(column: pa.Array) -> np.ndarray:
+    """Return a stored hash of each value; null is one of them."""
+    hashes = np.zeros(len(column), dtype=np.uint64)
+    valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
+    values = column.drop_null()
+    if not is_hashable(values.type):
+        values = pa.array([str(one) for one in values.to_pylist()], pa.string())
+    hashes[valid] = stable_hashes(values)
+    return hashes

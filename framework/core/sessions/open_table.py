@@ -1,0 +1,195 @@
+"""What is known of each open session that is in memory, as columns; what it holds is in `cells` or `rows`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.aggregates.columns import combine
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.stable_order import ranked, stable_order
+from panekeeper.state.codec import with_columns
+
+FIRST_COLUMN = "_first"
+LAST_COLUMN = "_last"
+END_COLUMN = "_end"
+FIRED_COLUMN = "_fired"
+NEW_COLUMN = "_new"
+COMPLETE_COLUMN = "_complete"
+FULL_COLUMN = "_full"
+STANDING_COLUMN = "_standing"
+
+_STORED = pa.schema(
+    [
+        pa.field(FIRST_COLUMN, pa.int64()),
+        pa.field(LAST_COLUMN, pa.int64()),
+        pa.field(END_COLUMN, pa.int64()),
+        pa.field(FIRED_COLUMN, pa.int32()),
+        pa.field(NEW_COLUMN, pa.bool_()),
+        pa.field(COMPLETE_COLUMN, pa.bool_()),
+        pa.field(FULL_COLUMN, pa.bool_()),
+        pa.field(STANDING_COLUMN, pa.list_(pa.int64())),
+    ]
+)
+SESSION_COLUMNS = tuple(_STORED.names)
+
+
+@dataclass
+class SessionColumns:
+    """Some sessions, one entry of each column a session; times in us.
+
+    Attributes:
+        codes: the partition.
+        first: time of the first row.
+        last: time of the last row.
+        end: the greatest time + gap of its rows.
+        fired: how often it, or the one that had fired most often of those that became it, has fired.
+        new: whether it has rows that no firing had.
+        complete: whether it has fired as complete, and has the same end still, or one that the watermark had reached.
+        full: whether it, or one that became part of it, has ever fired as complete.
+    """
+
+    codes: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    end: np.ndarray
+    fired: np.ndarray
+    new: np.ndarray
+    complete: np.ndarray
+    full: np.ndarray
+
+    @classmethod
+    def of_rows(cls, codes: np.ndarray, first: np.ndarray, last: np.ndarray, end: np.ndarray) -> SessionColumns:
+        """Return rows as sessions that have not fired."""
+        never = np.zeros(len(codes), dtype=np.bool_)
+        return cls(codes, first, last, end, never.astype(np.int32), ~never, never, never)
+
+    @classmethod
+    def none(cls) -> SessionColumns:
+        """Return no sessions."""
+        none = np.empty(0, dtype=np.int64)
+        return cls.of_rows(none, none, none, none)
+
+    def take(self, at: np.ndarray) -> SessionColumns:
+        """Return those at these positions, or of a mask."""
+        return SessionColumns(*(getattr(self, one.name)[at] for one in fields(self)))
+
+    def plus(self, others: SessionColumns) -> SessionColumns:
+        """Return these, and others behind them."""
+        pairs = ((getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
+        return SessionColumns(*(np.concatenate(pair) for pair in pairs))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+class OpenSessions:
+    """The open sessions in memory, and the results of theirs that stand: the `session_start` by which they are known.
+
+    A session that was merged, or got an earlier first row, has results by other starts than its own.
+    """
+
+    def __init__(self, keys: PartitionKeys) -> None:
+        self._keys = keys
+        self.columns = SessionColumns.none()
+        self._owner = np.empty(0, dtype=np.int64)
+        """Position of the session of each standing result."""
+        self._start = np.empty(0, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def add_stored(self, tables: list[pa.Table]) -> None:
+        """Add sessions as `stored` returned them."""
+        schema = pa.schema([*self._keys.schema, *_STORED])
+        table = pa.concat_tables([with_columns(one, schema) for one in tables]).combine_chunks()
+        codes = self._keys.encode(table)
+        values = [table.column(name).to_numpy() for name in SESSION_COLUMNS[:-1]]
+        standing = combine(table.column(STANDING_COLUMN))
+        counts = np.diff(standing.offsets.to_numpy()) if len(standing) else np.empty(0, dtype=np.int64)
+        self._owner = np.concatenate([self._owner, len(self) + np.repeat(np.arange(len(codes)), counts)])
+        self._start = np.concatenate([self._start, standing.flatten().to_numpy()])
+        self.columns = self.columns.plus(SessionColumns(codes, *values))
+
+    def stored(self, at: np.ndarray) -> pa.Table:
+        """Return the sessions at these positions as they are stored."""
+        some = self.columns.take(at)
+        columns = [some.first, some.last, some.end, some.fired, some.new, some.complete, some.full]
+        table = pa.table([*map(pa.array, columns), self.standing(at)], schema=_STORED)
+        return with_keys(table, self._keys, some.codes)
+
+    def standing(self, at: np.ndarray) -> pa.ListArray:
+        """Return the starts of the standing results of the sessions at these positions, ascending."""
+        place = np.full(len(self), -1, dtype=np.int64)
+        place[at] = np.arange(len(at))
+        owner = place[self._owner]
+        is_theirs = owner >= 0
+        owner, start = owner[is_theirs], self._start[is_theirs]
+        order = stable_order(start, owner)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(at)))]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(start[order], pa.int64()))
+
+    def replaced(self, at: np.ndarray) -> pa.ListArray:
+        """Return the starts of results that are taken back once these sessions fire: all that are not their own."""
+        standing = self.standing(at)
+        owner = np.repeat(np.arange(len(at)), np.diff(standing.offsets.to_numpy()))
+        start = standing.flatten().to_numpy()
+        other = start != self.columns.first[at][owner]
+        counts = np.bincount(owner[other], minlength=len(at))
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(start[other], pa.int64()))
+
+    def join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> None:
+        """Make one session of all that has one label; sessions that no row has joined stay as they are.
+
+        Args:
+            at: positions of sessions.
+            rows: intervals that join them, or begin one.
+            labels: of the sessions at `at`, then of `rows`.
+        """
+        found, group = ranked(labels)
+        has_rows = np.zeros(len(found), dtype=np.bool_)
+        has_rows[group[len(at) :]] = True
+        touched = has_rows[group[: len(at)]]
+        renumbered = np.cumsum(has_rows) - 1
+        at, group = at[touched], renumbered[np.concatenate([group[: len(at)][touched], group[len(at) :]])]
+        parts = self.columns.take(at).plus(rows)
+        order = stable_order(group)
+        begins = np.searchsorted(group[order], np.arange(int(has_rows.sum())))
+        parts = parts.take(order)
+        made = SessionColumns(
+            parts.codes[begins],
+            np.minimum.reduceat(parts.first, begins),
+            np.maximum.reduceat(parts.last, begins),
+            np.maximum.reduceat(parts.end, begins),
+            np.maximum.reduceat(parts.fired, begins),
+            np.ones(len(begins), dtype=np.bool_),
+            np.logical_or.reduceat(parts.complete, begins),
+            np.logical_or.reduceat(parts.full, begins),
+        )
+        kept = np.ones(len(self), dtype=np.bool_)
+        kept[at] = False
+        moved = np.cumsum(kept) - 1
+        moved[at] = int(kept.sum()) + group[: len(at)]
+        self.columns = self.columns.take(kept).plus(made)
+        self._owner = moved[self._owner]
+
+    def fire(self, at: np.ndarray, *, complete: bool) -> None:
+        """Take note of a firing of the sessions at these positions: of their results, the one by their start stands."""
+        self.columns.fired[at] += 1
+        self.columns.new[at] = False
+        self.columns.complete[at] |= complete
+        self.columns.full[at] |= complete
+        fired = np.zeros(len(self), dtype=np.bool_)
+        fired[at] = True
+        others = ~fired[self._owner]
+        self._owner = np.concatenate([self._owner[others], at])
+        self._start = np.concatenate([self._start[others], self.columns.first[at]])
+
+    def remove(self, gone: np.ndarray) -> None:
+        """Remove the sessions of a mask."""
+        moved, stays = np.cumsum(~gone) - 1, ~gone[self._owner]
+        self._owner, self._start = moved[self._owner[stays]], self._start[stays]
+        self.columns = self.columns.take(~gone)

@@ -1,0 +1,287 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in window.py
+"""How sessions become result rows: of aggregates, for all that fire at once, or of an operator, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.guarded_aggregates import PlaceOf
+from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
+from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, one_row
+from panekeeper.framework.core.panes.output import firing_timing
+from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
+from panekeeper.framework.core.quarantine import NO_SESSION, FiringPlace, Quarantine
+from panekeeper.framework.core.sessions.joins import Joined
+from panekeeper.framework.core.sessions.rows import SessionRows
+from panekeeper.framework.core.sessions.window import Firings
+from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason
+from panekeeper.framework.declarations.operator import Operator
+from panekeeper.framework.declarations.windows import Session
+
+_STARTS = pa.list_(pa.int64())
+_NOT_KNOWN = pa.nulls(1, pa.bool_())
+
+
+class SessionSource(Protocol):
+    """What can compute the aggregates of sessions."""
+
+    def results(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, place: PlaceOf) -> list[pa.Array]:
+        """Return the finished aggregates of each session."""
+        ...
+
+
+class SessionResults:
+    """The result rows of a batch, and its quarantine."""
+
+    def __init__(self, spec: JobSpec, window: Session, keys: PartitionKeys, quarantine: Quarantine) -> None:
+        self.quarantine = quarantine
+        self.window = window
+        self._spec = spec
+        self._keys = keys
+        self._tables: list[pa.Table] = []
+
+    def add(
+        self,
+        codes: np.ndarray,
+        bounds: list[pa.Array],
+        columns: list[pa.Array],
+        replaces: pa.Array,
+        refinements: pa.Array,
+        finals: pa.Array,
+        reasons: pa.Array,
+    ) -> None:
+        """Add result rows, one entry of each argument a row; `bounds`: first row, end and last row of sessions, us."""
+        pane_time = self._spec.pane_time
+        arrays = [
+            *self._keys.take(codes).columns,
+            *(one.cast(pane_time) for one in bounds),
+            *columns,
+            *self._spec.retired_nulls(len(codes)),
+            replaces.cast(pa.list_(pane_time)),
+            refinements,
+            finals,
+            reasons,
+        ]
+        self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
+
+    def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
+        """Add a row that a state handler has emitted in `drain`; it belongs to no session."""
+        code, row = code_of(self._keys, key), one_row(self._spec.output, columns)
+        nowhere, never = pa.nulls(1, pa.int64()), pa.array([0], pa.int32())
+        reason = pa.array([Reason.DRAIN.value])
+        self.add(np.array([code]), [nowhere] * 3, row.columns, pa.array([[]], _STARTS), never, _NOT_KNOWN, reason)
+
+    @property
+    def table(self) -> pa.Table | None:
+        """All result rows, or None."""
+        return pa.concat_tables(self._tables) if self._tables else None
+
+
+def session_place(code: int, first: int, end: int) -> FiringPlace:
+    """Return the place of a session, for the quarantine."""
+    return FiringPlace(code, {"session_start": first, "session_end": end})
+
+
+class AggregateSessionOutput:
+    """Computes the declared aggregates, for all sessions that fire at one watermark at once."""
+
+    needs_every_join = False
+
+    def __init__(self, source: SessionSource, results: SessionResults) -> None:
+        self._source = source
+        self._results = results
+
+    def on_merge(self, code: int, merged: tuple[Joined, ...], session: Joined, prepare: Callable[[], None]) -> None:
+        """Do nothing: partial results are merged as the session fires."""
+
+    def on_insert(self, row: pa.Table, code: int, session: Joined) -> None:
+        """Do nothing: the rows are in their cells."""
+
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
+        self._results.quarantine.add_late(table, detail)
+
+    def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
+        self._results.quarantine.add_late(table, detail, NO_SESSION)
+
+    def on_firings(self, firings: Firings) -> None:
+        """Emit one row for every session that fires."""
+        if not firings.fires.any():
+            return
+        some, fires = firings.sessions.take(firings.fires), pa.array(firings.fires)
+        columns = self._source.results(
+            some.codes,
+            some.first,
+            some.last,
+            lambda at: session_place(int(some.codes[at]), int(some.first[at]), int(some.end[at])),
+        )
+        self._results.add(
+            some.codes,
+            [pa.array(some.first), pa.array(some.end), pa.array(some.last)],
+            columns,
+            firings.replaced.filter(fires),
+            pa.array(some.fired, pa.int32()),
+            pa.array(firings.closes[firings.fires]),
+            firings.reasons.filter(fires),
+        )
+
+
+class _Place(NamedTuple):
+    """Where emitted rows belong: the session, and the starts whose results they take back."""
+
+    first: int | None
+    end: int | None = None
+    last: int | None = None
+    replaces: tuple[int, ...] = ()
+
+
+class OperatorSessionOutput:
+    """Calls the operator for each event; what it emits becomes result rows of that partition and session."""
+
+    def __init__(
+        self, spec: JobSpec, operator: Operator, rows: SessionRows, keys: PartitionKeys, results: SessionResults
+    ) -> None:
+        self._port = spec.port
+        self._events = operator.events
+        self._calls = OperatorCalls(spec, operator, results.quarantine, self._place_of)
+        self._rows = rows
+        self._keys = keys
+        self._results = results
+        self._places: list[_Place] = []
+
+    @property
+    def needs_every_join(self) -> bool:
+        return bool(self._events & {EventType.INSERTION, EventType.MERGE})
+
+    def on_merge(self, code: int, merged: tuple[Joined, ...], session: Joined, prepare: Callable[[], None]) -> None:
+        """MERGE with the rows of the sessions that became one, before the INSERTION of the row that joined them."""
+        if EventType.MERGE not in self._events:
+            return
+        parts = tuple(self._pane(one.first, one.end) for one in merged)
+
+        def content() -> pa.Table:
+            prepare()
+            first, last = (np.array([us]) for us in (merged[0].first, merged[-1].last))
+            return self._rows.content(np.array([code]), first, last)[0].drop_columns([EVENT_TIME])
+
+        pane, first = self._pane(session.first, session.end), session.first
+        event = Event(EventType.MERGE, self._key(code), content, pane=pane, port=self._port, merged=parts)
+        replaces = tuple(one.first for one in merged if one.first != first)
+        self._call(event, code, _Place(first, pane.end_us, session.last, replaces))
+        self._move_emitted_to_results()
+
+    def on_insert(self, row: pa.Table, code: int, session: Joined) -> None:
+        """INSERTION of each row: its session is as the row has made it, wherever a batch was cut."""
+        if EventType.INSERTION not in self._events:
+            return
+        pane = self._pane(session.first, session.end)
+        event = Event(EventType.INSERTION, self._key(code), lambda: _plain(row), pane=pane, port=self._port)
+        self._call(event, code, _Place(session.first, pane.end_us, session.last))
+        self._move_emitted_to_results()
+
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
+        """Give late rows to the quarantine, and one DROP for each, wherever a batch was cut."""
+        self._results.quarantine.add_late(table, detail)
+        if EventType.DROP not in self._events:
+            return
+        plain = _plain(table)
+        for row, code in enumerate(codes.tolist()):
+            event = Event(EventType.DROP, self._key(code), lazy_slice(plain, row, row + 1), port=self._port)
+            self._call(event, code, _Place(None))
+        self._move_emitted_to_results()
+
+    def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
+        self._results.quarantine.add_late(table, detail, NO_SESSION)
+
+    def on_firings(self, firings: Firings) -> None:
+        """INITIAL_FULL, TRIGGER and CLOSE of each session, in the order of their ends."""
+        sessions = firings.sessions
+        if not self._events & {EventType.INITIAL_FULL, EventType.TRIGGER, EventType.CLOSE}:
+            return
+        rows, offsets = self._rows.content(sessions.codes, sessions.first, sessions.last)
+        rows, keys = rows.drop_columns([EVENT_TIME]), self._keys.values(sessions.codes.tolist())
+        bounds = zip(
+            *(one.tolist() for one in (sessions.codes, sessions.first, sessions.end, sessions.last)), strict=True
+        )
+        replaced, reasons = firings.replaced.to_pylist(), firings.reasons.to_pylist()
+        for at, (code, first, end, last) in enumerate(bounds):
+            content = lazy_slice(rows, int(offsets[at]), int(offsets[at + 1]))
+            pane, refinement = Pane(first, end), int(sessions.fired[at])
+            reason = Reason(reasons[at])
+            is_full = reason is not Reason.EARLY and not sessions.full[at]
+            if firings.fires[at] and is_full and EventType.INITIAL_FULL in self._events:
+                event = Event(EventType.INITIAL_FULL, keys[at], content, pane=pane, port=self._port)
+                self._call(event, code, _Place(first, end, last))
+            if firings.fires[at] and EventType.TRIGGER in self._events:
+                event = Event(
+                    EventType.TRIGGER,
+                    keys[at],
+                    content,
+                    pane=pane,
+                    timing=firing_timing(reason, full=is_full),
+                    index=refinement,
+                    reason=reason,
+                    refinement=refinement,
+                    port=self._port,
+                )
+                place = _Place(first, end, last, tuple(replaced[at]))
+                self._call(event, code, place, refinement, reasons[at], is_final=bool(firings.closes[at]))
+            if firings.closes[at] and EventType.CLOSE in self._events:
+                self._call(
+                    Event(EventType.CLOSE, keys[at], content, pane=pane, port=self._port),
+                    code,
+                    _Place(first, end, last),
+                    is_final=True,
+                )
+        self._move_emitted_to_results()
+
+    def _call(
+        self,
+        event: Event,
+        code: int,
+        place: _Place,
+        refinement: int | None = None,
+        reason: str | None = None,
+        *,
+        is_final: bool | None = None,
+    ) -> None:
+        self._places.append(place)
+        self._calls.call(event, Origin(code, len(self._places) - 1, refinement, reason, is_final=is_final))
+
+    def _move_emitted_to_results(self) -> None:
+        """Move the emitted rows to the results, each with its key, session, refinement and reason."""
+        for rows, origins in self._calls.pop_rows():
+            codes, numbers, refinements, reasons, _, finals = zip(*origins, strict=True)
+            places = [self._places[number] for number in numbers]
+            bounds = [pa.array([one[part] for one in places], pa.int64()) for part in range(3)]
+            self._results.add(
+                np.array(codes, dtype=np.int64),
+                bounds,
+                rows.columns,
+                pa.array([one.replaces for one in places], _STARTS),
+                pa.array(refinements, pa.int32()),
+                pa.array(finals, pa.bool_()),
+                pa.array(reasons, pa.string()),
+            )
+        self._places = []
+
+    def _place_of(self, origin: Origin) -> FiringPlace:
+        place = self._places[origin.instant_or_pane]
+        if place.first is None or place.end is None:
+            return FiringPlace(origin.code, {})
+        return session_place(origin.code, place.first, place.end)
+
+    def _pane(self, first: int, end: int) -> Pane:
+        most = self._results.window.max_duration_us
+        return Pane(first, end if most is None else min(end, first + most))
+
+    def _key(self, code: int) -> Any:
+        return self._keys.values([code])[0]
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """Return rows without the columns that Panekeeper adds."""
+    return table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])

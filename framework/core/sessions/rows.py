@@ -1,0 +1,124 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in window.py
+"""Rows, each kept once: what sessions hold for an operator, or for aggregates if one of them needs the rows.
+
+Aggregates are computed from rows, too, if sessions are cut, or if each row has its own gap. The
+sessions of a partition are apart in time, so the rows of one are found by their times, whatever became one since.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
+from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
+from panekeeper.framework.core.panes.pane_index import SlicePlaces
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
+from panekeeper.framework.core.stable_order import gather_ranges, stable_order
+from panekeeper.state.codec import decode_rows, encode_rows, that_may_be_null, with_columns
+from panekeeper.state.history import History
+from panekeeper.state.records import ROW_VALUES
+from panekeeper.state.store import KeyGroupStore
+
+ROWS_KIND = "rows"
+_CROWD = 16
+"""The rows of a leaf that are in so many values are stored anew, as one."""
+
+
+class SessionRows:
+    """The rows of the leaves that this batch needs. A leaf has its rows in values that are written once."""
+
+    def __init__(
+        self,
+        keys: PartitionKeys,
+        columns: pa.Schema,
+        store: KeyGroupStore,
+        leaves: Leaves,
+        history: History,
+        accumulators: list[GuardedAccumulator],
+    ) -> None:
+        """Load nothing yet; `accumulators` compute from the rows of a session, if not an operator does."""
+        self._keys = keys
+        added = (pa.field(EVENT_TIME, pa.int64()), pa.field(ARRIVAL_NUMBER, pa.int64()))
+        self._schema = pa.schema([*that_may_be_null(columns), *added])
+        self._store = store
+        self._leaves = leaves
+        self._history = history
+        self._accumulators = accumulators
+        self._new = self._schema.empty_table()
+        self._loaded: dict[int, pa.Table] = {}
+        """The stored rows of leaves that have been read."""
+
+    def load(self, leaves: list[int]) -> None:
+        """Do nothing: the rows of a leaf are read when a session of it fires or closes."""
+
+    def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
+        """Add rows; their codes are computed again from the key columns."""
+        table = table.append_column(ARRIVAL_NUMBER, pa.array(seq))
+        self._new = pa.concat_tables([self._new, with_columns(table, self._schema)])
+
+    def absorb(self, leaf: int) -> None:
+        self._read(leaf)
+        record = self._leaves.records.get(leaf, no_sessions())
+        for number in range(record[ROW_VALUES]):
+            self._store.remove(ROWS_KIND, leaf, number)
+        record[ROW_VALUES] = 0
+        self._new = pa.concat_tables([self._loaded.pop(leaf, self._schema.empty_table()), self._new])
+
+    def content(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+        """Return (rows, offsets): the rows of the sessions end to end, those of each in arrival order."""
+        for leaf in set(self._leaves.of(codes).tolist()):
+            self._read(leaf)
+        rows = pa.concat_tables([*self._loaded.values(), self._new]).combine_chunks()
+        rows, low, high = _ranges(rows, self._keys, codes, first, last)
+        at, offsets = gather_ranges(low, high)
+        arrival = rows.column(ARRIVAL_NUMBER).to_numpy()[at]
+        at = at[stable_order(arrival, np.repeat(np.arange(len(codes)), np.diff(offsets)))]
+        return rows.drop_columns([ARRIVAL_NUMBER]).take(pa.array(at)).combine_chunks(), offsets
+
+    def results(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, place: PlaceOf) -> list[pa.Array]:
+        """Return the finished aggregates of each session."""
+        rows, offsets = self.content(codes, first, last)
+        return [one.from_content(rows, offsets, place) for one in self._accumulators]
+
+    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
+        for leaf in set(self._leaves.of(codes).tolist()):
+            self.absorb(leaf)
+        rows, low, high = _ranges(self._new, self._keys, codes, first, last)
+        edges = np.bincount(low, minlength=rows.num_rows + 1) - np.bincount(high, minlength=rows.num_rows + 1)
+        self._new = rows.filter(pa.array(np.cumsum(edges)[:-1] == 0))
+
+    def save(self, changed: list[int]) -> None:
+        for leaf in changed:
+            if self._leaves.records[leaf][ROW_VALUES] >= _CROWD:
+                self.absorb(leaf)
+        at, bounds = self._leaves.places(self._keys.encode(self._new), changed)
+        rows = self._new.take(pa.array(at)).combine_chunks()
+        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
+            record = self._leaves.records[leaf]
+            if end > begin:
+                value = encode_rows(rows.slice(begin, end - begin), self._history.declaration)
+                self._store.write(ROWS_KIND, leaf, record[ROW_VALUES], value)
+                record[ROW_VALUES] += 1
+
+    def _read(self, leaf: int) -> None:
+        """Read the stored rows of a leaf, unless they are in memory."""
+        record = self._leaves.records.get(leaf, no_sessions())
+        if leaf not in self._loaded and record[ROW_VALUES]:
+            values = (self._store.read(ROWS_KIND, leaf, number) for number in range(record[ROW_VALUES]))
+            known = self._history.carried_since
+            self._loaded[leaf] = pa.concat_tables([decode_rows(one, self._schema, known) for one in values])
+
+
+def _ranges(
+    rows: pa.Table, keys: PartitionKeys, codes: np.ndarray, first: np.ndarray, last: np.ndarray
+) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """Return (rows, low, high): the rows by partition and time, and the range of them that each session has."""
+    times = rows.column(EVENT_TIME).to_numpy()
+    places = SlicePlaces(times)
+    sortable = keys.encode(rows) * places.span + places.of(times)
+    order = stable_order(sortable)
+    ascending = sortable[order]
+    low = np.searchsorted(ascending, codes * places.span + places.of(first))
+    return rows.take(pa.array(order)), low, np.searchsorted(ascending, codes * places.span + places.of(last + 1))

@@ -1,0 +1,452 @@
+"""Session windows: which sessions there are in one key group (docs/semantics.md section 15).
+
+Decides when a session completes, fires again and closes; which session a row joins is in `joins`. What a session holds
+is up to `contents`, and what a firing becomes is up to `output`: assign, apply, decide, emit, as for panes.
+
+A session fires once the watermark has reached its end, and again if it has rows that no firing had. One that a late row
+has prolonged beyond the watermark waits for its new end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
+from panekeeper.framework.core.panes.window import RowCounts
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN
+from panekeeper.framework.core.sessions.gaps import gaps_of
+from panekeeper.framework.core.sessions.joins import Joined, JoinsInOrder, connected
+from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
+from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.declarations.durations import duration_text
+from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.declarations.windows import Session
+from panekeeper.state.codec import decode_table, encode_table
+from panekeeper.state.records import DUE, SESSIONS, SessionRecord
+from panekeeper.state.store import KeyGroupStore
+
+SESSIONS_KIND = "sessions"
+_LATE = -1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firings:
+    """Sessions that fire or close at one watermark, or the flush, in the order of their ends. One entry each.
+
+    Attributes:
+        sessions: which; their `end` is that by which they complete.
+        fires: whether it fires.
+        closes: whether it closes.
+        reasons: why it fires.
+        replaced: the starts of the results that the firing takes back, beside that of its own start.
+    """
+
+    sessions: SessionColumns
+    fires: np.ndarray
+    closes: np.ndarray
+    reasons: pa.Array
+    replaced: pa.ListArray
+
+
+class SessionContents(Protocol):
+    """What sessions hold, by partition code and time."""
+
+    def load(self, leaves: list[int]) -> None:
+        """Load what is stored of these leaves, as far as rows are joined to it."""
+        ...
+
+    def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
+        """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
+        ...
+
+    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
+        """Remove what is within these times of a partition, pair by pair."""
+        ...
+
+    def absorb(self, leaf: int) -> None:
+        """Remove the stored values of a leaf; what it holds is in memory, and is stored anew with `save`."""
+        ...
+
+    def save(self, changed: list[int]) -> None:
+        """Write what these leaves, ascending, have got."""
+        ...
+
+
+class SessionOutput(Protocol):
+    """What events become: results of aggregates, or calls of an operator."""
+
+    @property
+    def needs_every_join(self) -> bool:
+        """Whether rows are handled one by one as they join."""
+        ...
+
+    def on_merge(self, code: int, merged: tuple[Joined, ...], session: Joined, prepare: Callable[[], None]) -> None:
+        """Handle sessions that became one, by a row that follows; `prepare()` makes the contents those before it."""
+        ...
+
+    def on_insert(self, row: pa.Table, code: int, session: Joined) -> None:
+        """Handle one row that joined a session."""
+        ...
+
+    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
+        """Handle rows that are too late; `detail(event time)` is a text that says by how much."""
+        ...
+
+    def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
+        """Handle rows that have no gap."""
+        ...
+
+    def on_firings(self, firings: Firings) -> None:
+        """Handle sessions that fire or close."""
+        ...
+
+
+@dataclass
+class SessionWindow:
+    """The sessions of one key group for one micro-batch. What persists is in `record`, the leaves and `contents`."""
+
+    window: Session
+    record: SessionRecord
+    keys: PartitionKeys
+    store: KeyGroupStore
+    leaves: Leaves
+    contents: SessionContents
+    output: SessionOutput
+    counts: RowCounts = field(default_factory=RowCounts)
+
+    def __post_init__(self) -> None:
+        self.open = OpenSessions(self.keys)
+        self._loaded: set[int] = set()
+        self._changed: set[int] = set()
+        """Leaves of sessions that changed: leaves stay as they are until the batch is saved."""
+
+    def on_rows(self, table: pa.Table) -> None:
+        """Process rows in arrival order: join them to sessions, drop late ones."""
+        table = self.keys.with_normal_keys(table)
+        gaps = gaps_of(self.window, table)
+        times = table.column(EVENT_TIME).to_numpy()
+        if (without := gaps <= 0).any():
+            self.output.on_no_session(table.filter(pa.array(without)), lambda _: "its gap is null, or not positive")
+            self.counts.rows_in += int(without.sum())
+            self.counts.outside += int(without.sum())
+            table, times, gaps = table.filter(pa.array(~without)), times[~without], gaps[~without]
+        if not table.num_rows:
+            return
+        codes, ends = self.keys.encode(table), times + gaps
+        late = self._is_closed(ends)
+        self._load(self.leaves.of(codes))
+        rows = SessionColumns.of_rows(codes, times, times, ends)
+        if self.output.needs_every_join:
+            self._join_one_by_one(table, rows, late)
+            return
+        at, labels = self._labels(rows, late)
+        kept = labels[len(at) :] != _LATE
+        if not kept.all():
+            dropped = table.filter(pa.array(~kept))
+            self.output.on_drop(dropped, codes[~kept], self._lateness)
+            table, rows = table.filter(pa.array(kept)), rows.take(kept)
+            labels = np.concatenate([labels[: len(at)], labels[len(at) :][kept]])
+        self._count(np.ones(len(kept), dtype=np.int64), kept, ends)
+        if len(rows):
+            self._insert(table, rows, at, labels, len(rows))
+
+    def on_partial_rows(self, table: pa.Table) -> None:
+        """Process partial rows, in arrival order, as the rows they stand for. Raises `ValueError` if one is late."""
+        first, last = (table.column(name).to_numpy() for name in (FIRST_TIME_COLUMN, LAST_TIME_COLUMN))
+        numbers, codes = table.column(NUMBER_COLUMN).to_numpy(), self.keys.encode(table)
+        gap = self.window.gap_us
+        assert gap is not None
+        if self._is_closed(first + gap).any():
+            raise ValueError(
+                "rows were folded at an older watermark than that of their key group, which is "
+                f"{self.record.watermark} us: some are late. Nothing was committed; the checkpoint was changed by "
+                "something else than its job. Restore it from a savepoint"
+            )
+        self._load(self.leaves.of(codes))
+        rows = SessionColumns.of_rows(codes, first, last, last + gap)
+        at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
+        self._count(numbers, np.ones(len(codes), dtype=np.bool_), first + gap)
+        self._insert(table, rows, at, labels, int(numbers.sum()))
+
+    def on_watermark(self, watermark: int) -> None:
+        """Complete, fire and close sessions. A watermark (us) that is not greater is ignored."""
+        if watermark <= self.record.watermark or self.record.flushed:
+            return
+        previous, self.record.watermark = self.record.watermark, watermark
+        self._load(np.array([leaf for leaf, one in self.leaves.records.items() if one[DUE] <= watermark], np.int64))
+        ends, ready = self._ends(), self._ready()
+        reasons = np.where(ready > previous, Reason.WATERMARK.value, Reason.LATE.value)
+        self._apply(self._waits() & (ready <= watermark), self._is_closed(ends), reasons)
+
+    def on_flush(self) -> None:
+        """Fire every session that has new rows, with reason FLUSH, and close all for good."""
+        if not self.record.flushed:
+            self._load(np.fromiter(self.leaves.records, np.int64))
+            every = np.ones(len(self.open), dtype=np.bool_)
+            self._apply(self._waits(), every, np.full(len(every), Reason.FLUSH.value))
+        self.record.flushed = True
+
+    def on_batch_end(self) -> None:
+        """Fire the sessions that the batch changed, by `emit="on_update"`."""
+        if self.window.emit == "on_update" and self.open.columns.new.any():
+            columns = self.open.columns
+            reasons = np.where(columns.complete, Reason.LATE.value, Reason.EARLY.value)
+            self._apply(columns.new, np.zeros(len(columns), dtype=np.bool_), reasons, complete=False)
+
+    def due(self) -> int | None:
+        """Return the least watermark (us) at which a session completes, fires again or closes; None: none is open."""
+        due = [one[DUE] for one in self.leaves.records.values() if one[SESSIONS]]
+        return max(min(due), self.record.watermark + 1) if due else None
+
+    @property
+    def count(self) -> int:
+        """Number of open sessions, once saved."""
+        return self.leaves.sessions
+
+    def save(self) -> SessionRecord:
+        """Write what changed and return the record to be written as the header."""
+        changed, records = sorted(self._fit_leaves()), self.leaves.records
+        due = np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+        at, bounds = self.leaves.places(self.open.columns.codes, changed)
+        table = self.open.stored(at)
+        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
+            records[leaf][SESSIONS] = end - begin
+            if end > begin:
+                records[leaf][DUE] = int(due[at[begin:end]].min())
+                self.store.write(SESSIONS_KIND, leaf, 0, encode_table(table.slice(begin, end - begin)))
+            else:
+                self._absorb(leaf)
+        self.contents.save([leaf for leaf in changed if records[leaf][SESSIONS]])
+        if not self.leaves.sessions:
+            records.clear()
+        return self.record
+
+    # -- assign ----------------------------------------------------------------------------------------------
+
+    def _is_closed(self, ends: np.ndarray) -> np.ndarray:
+        """Return whether sessions that end there are closed."""
+        if self.record.flushed:
+            return np.ones(len(ends), dtype=np.bool_)
+        closed: np.ndarray = ends + self.window.age_us <= self.record.watermark
+        return closed
+
+    def _labels(self, rows: SessionColumns, late: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (positions of sessions, labels of these and of the rows): what has one label is one session.
+
+        A row that is too late has the label `_LATE`.
+        """
+        at, held = self._beside(rows.codes)
+        both = held.plus(rows)
+        parts = connected(both.codes, both.first, both.end)
+        in_order = np.zeros(int(parts.max(initial=-1)) + 1, dtype=np.bool_)
+        in_order[parts[len(at) :][late]] = True
+        most = self.window.max_duration_us
+        if most is not None:
+            order = stable_order(parts)
+            begins = np.searchsorted(parts[order], np.arange(len(in_order)))
+            first, last = (
+                how.reduceat(times[order], begins) for how, times in ((np.minimum, both.first), (np.maximum, both.last))
+            )
+            in_order |= last - first >= most
+        if in_order.any():
+            return at, self._labels_in_order(parts, both, len(at), np.flatnonzero(in_order[parts]), late)
+        return at, parts
+
+    def _beside(self, codes: np.ndarray) -> tuple[np.ndarray, SessionColumns]:
+        """Return the open sessions of these partitions, and where they are."""
+        touched = np.zeros(self.keys.count, dtype=np.bool_)
+        touched[codes] = True
+        at = np.flatnonzero(touched[self.open.columns.codes])
+        return at, self.open.columns.take(at)
+
+    def _labels_in_order(
+        self, parts: np.ndarray, both: SessionColumns, sessions: int, some: np.ndarray, late: np.ndarray
+    ) -> np.ndarray:
+        """Return the labels of sessions and rows, of which `some` are joined in arrival order; others as `parts`."""
+        held, rows = some[some < sessions], some[some >= sessions]
+        joins = JoinsInOrder(self.window.max_duration_us)
+        joins.add_sessions(parts[held], both.first[held], both.last[held], both.end[held])
+        given = zip(
+            *(column.tolist() for column in (rows, parts[rows], both.first[rows], both.end[rows])),
+            late[rows - sessions].tolist(),
+            strict=True,
+        )
+        own = [_LATE if one.session is None else one.session.label for one in joins.join(given)]
+        base, labels = int(parts.max()) + 1, parts.copy()
+        labels[held] = [base + joins.label_of(label) for label in range(len(held))]
+        labels[rows] = [_LATE if label == _LATE else base + joins.label_of(label) for label in own]
+        return labels
+
+    def _count(self, numbers: np.ndarray, kept: np.ndarray, ends: np.ndarray) -> None:
+        """Count rows; `numbers` says how many each entry stands for."""
+        rows, admitted = int(numbers.sum()), int(numbers[kept].sum())
+        refined = int(numbers[kept & (ends <= self.record.watermark)].sum())
+        self.counts.rows_in += rows
+        self.counts.refined_late += refined
+        self.counts.admitted += admitted - refined
+        self.counts.dropped_late += rows - admitted
+
+    def _lateness(self, time: int | None) -> str:
+        if self.record.flushed or time is None:
+            return "the job was flushed; its windows take no more rows"
+        behind = duration_text((self.record.watermark - time) / 1e6)
+        return f"{behind} behind the watermark: a session of its own is closed, and it joins none that is open"
+
+    # -- apply -----------------------------------------------------------------------------------------------
+
+    def _insert(self, table: pa.Table, rows: SessionColumns, at: np.ndarray, labels: np.ndarray, n_rows: int) -> None:
+        self._insert_contents(table, rows, n_rows)
+        self._join(at, rows, labels)
+
+    def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> None:
+        self.open.join(at, rows, labels)
+        self.open.columns.complete &= self._ends() <= self.record.watermark
+        self._changed.update(self.leaves.of(rows.codes).tolist())
+
+    def _insert_contents(self, table: pa.Table, rows: SessionColumns, n_rows: int) -> None:
+        seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
+        self.record.next_seq += n_rows
+        self.contents.insert(table, rows.codes, rows.first, seq)
+
+    def _join_one_by_one(self, table: pa.Table, rows: SessionColumns, late: np.ndarray) -> None:
+        """Join rows in arrival order, for an operator that handles each."""
+        at, held = self._beside(rows.codes)
+        joins = JoinsInOrder(self.window.max_duration_us)
+        joins.add_sessions(held.codes, held.first, held.last, held.end)
+        columns = (np.arange(len(rows)), rows.codes, rows.first, rows.end, late)
+        labels, begin = list[int](), 0
+
+        def insert_until(end: int) -> None:
+            nonlocal begin
+            kept = begin + np.flatnonzero(np.array(labels[begin:end], dtype=np.int64) != _LATE)
+            if len(kept):
+                self._insert_contents(table.take(pa.array(kept)), rows.take(kept), len(kept))
+            begin = end
+
+        for join in joins.join(zip(*(column.tolist() for column in columns), strict=True)):
+            row, code = table.slice(join.row, 1), int(rows.codes[join.row])
+            if join.session is None:
+                self.output.on_drop(row, rows.codes[join.row : join.row + 1], self._lateness)
+            else:
+                if join.merged:
+                    self.output.on_merge(code, join.merged, join.session, partial(insert_until, join.row))
+                self.output.on_insert(row, code, join.session)
+            labels.append(_LATE if join.session is None else join.session.label)
+        insert_until(len(rows))
+        kept = np.array(labels, dtype=np.int64) != _LATE
+        self._count(np.ones(len(rows), dtype=np.int64), kept, rows.end)
+        if kept.any():
+            final = [joins.label_of(one) for one in (*range(len(at)), *(one for one in labels if one != _LATE))]
+            self._join(at, rows.take(kept), np.array(final, dtype=np.int64))
+
+    # -- decide and emit -------------------------------------------------------------------------------------
+
+    def _ends(self) -> np.ndarray:
+        """Return when each session completes: at the latest at its first row and the longest duration."""
+        columns, most = self.open.columns, self.window.max_duration_us
+        return columns.end if most is None else np.minimum(columns.end, columns.first + most)
+
+    def _ready(self) -> np.ndarray:
+        """Return the watermark at which each session fires without further rules."""
+        return self._ends() + self.window.age_us if self.window.emit == "on_close" else self._ends()
+
+    def _waits(self) -> np.ndarray:
+        """Return whether each session fires once the watermark is there."""
+        waits: np.ndarray = self.open.columns.new | ~self.open.columns.complete
+        return waits
+
+    def _apply(self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, *, complete: bool = True) -> None:
+        at = np.flatnonzero(fires | closes)
+        if not len(at):
+            return
+        columns, ends = self.open.columns, self._ends()
+        at = at[stable_order(columns.codes[at], columns.first[at], ends[at])]
+        sessions = columns.take(at)
+        sessions.end = ends[at]
+        self._changed.update(self.leaves.of(sessions.codes).tolist())
+        self.output.on_firings(
+            Firings(
+                sessions=sessions,
+                fires=fires[at],
+                closes=closes[at],
+                reasons=pa.array(reasons[at].tolist(), pa.string()),
+                replaced=self.open.replaced(at),
+            )
+        )
+        self.open.fire(np.flatnonzero(fires), complete=complete)
+        if closes.any():
+            gone = columns.take(closes)
+            self.contents.remove(gone.codes, gone.first, gone.last)
+            self.open.remove(closes)
+
+    # -- store -----------------------------------------------------------------------------------------------
+
+    def _load(self, leaves: np.ndarray) -> None:
+        """Load the sessions of these leaves, unless they are in memory."""
+        new = sorted(set(leaves.tolist()) - self._loaded)
+        self._loaded.update(new)
+        stored = [leaf for leaf in new if leaf in self.leaves.records and self.leaves.records[leaf][SESSIONS]]
+        if stored:
+            self.open.add_stored([decode_table(self.store.read(SESSIONS_KIND, leaf, 0)) for leaf in stored])
+            self.contents.load(stored)
+
+    def _absorb(self, leaf: int) -> None:
+        """Remove what is stored of a leaf: it is in memory."""
+        self.store.remove(SESSIONS_KIND, leaf, 0)
+        self.contents.absorb(leaf)
+
+    def _fit_leaves(self) -> set[int]:
+        """Split leaves that have grown too large, join those that are small; return those that are to be written."""
+        changed, records, codes = set(self._changed), self.leaves.records, self.open.columns.codes
+        for leaf in changed:
+            records.setdefault(leaf, no_sessions())
+        for leaf, record in records.items():
+            if leaf in self._loaded:
+                record[SESSIONS] = 0
+        leaf_of_each = self.leaves.of(codes)
+        for leaf, sessions in zip(*(one.tolist() for one in np.unique(leaf_of_each, return_counts=True)), strict=True):
+            records[leaf][SESSIONS] = sessions
+        return self._joined(self._split(changed))
+
+    def _split(self, changed: set[int]) -> set[int]:
+        """Split the changed leaves that are too large, and return those that are changed now."""
+        records, codes = self.leaves.records, self.open.columns.codes
+        capacity = self.leaves.capacity
+        large = [leaf for leaf in changed if records[leaf][SESSIONS] > capacity]
+        while large:
+            leaf = large.pop()
+            own = codes[self.leaves.of(codes) == leaf]
+            if len(own) <= capacity or not self.leaves.can_split(leaf, own):
+                continue
+            self._absorb(leaf)
+            parts = self.leaves.split(leaf)
+            changed = changed - {leaf} | {*parts}
+            self._loaded.update(parts)
+            leaf_of_own = self.leaves.of(own)
+            for part in parts:
+                records[part][SESSIONS] = int((leaf_of_own == part).sum())
+            large += parts
+        return changed
+
+    def _joined(self, changed: set[int]) -> set[int]:
+        """Join the changed leaves that are small with their siblings, and return those that are changed now."""
+        small, most = sorted(changed), self.leaves.capacity // 2
+        while small:
+            pair = self.leaves.small_pair(small.pop(), self._loaded, most)
+            if pair is not None:
+                for leaf in pair:
+                    self._absorb(leaf)
+                joined = self.leaves.join(*pair)
+                self._loaded.add(joined)
+                changed = changed - {*pair} | {joined}
+                small.append(joined)
+        return changed

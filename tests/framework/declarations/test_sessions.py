@@ -1,0 +1,67 @@
+"""Declarations of sessions: what is refused where it is written, and what a checkpoint records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from panekeeper import DeclarationError, Session, minutes
+from panekeeper.framework.core.sessions.gaps import gaps_of, require_gap_type
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"gap": 0}, "gap is 0; it must be greater than 0"),
+        ({"gap": "-5 minutes"}, "gap is '-5 minutes'; it must be greater than 0"),
+        ({"gap": None}, "gap is None, which is not a duration"),
+        ({"gap": "5 minuets"}, "gap is '5 minuets', which is not a duration"),
+        ({"gap": 5, "discard_age": -1}, "discard_age is -1; it must not be negative"),
+        ({"gap": 5, "max_duration": 0}, "max_duration is 0; it must be greater than 0"),
+        ({"gap": 5, "max_duration": "-1s"}, "max_duration is '-1s'; it must be greater than 0"),
+        ({"gap": 5, "max_duration": 4}, "max_duration is 4, less than the gap 5; give at least the gap"),
+        ({"gap": 5, "fill": "null"}, "fill is 'null'; a session has at least one row, so leave it out"),
+        ({"gap": 5, "partition_eviction": 1}, "sessions have none"),
+    ],
+)
+def test_what_sessions_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
+    """The message names the option, its value and what to do."""
+    with pytest.raises(DeclarationError) as refused:
+        Session(**given)
+    assert said in str(refused.value)
+
+
+def test_a_checkpoint_records_what_must_stay() -> None:
+    """A gap however it is written, or its column; and what decides when a session ends."""
+    assert Session("30 minutes", discard_age=60).declaration() == {
+        "kind": "session",
+        "gap_us": 1_800_000_000,
+        "max_duration_us": None,
+        "discard_age_us": 60_000_000,
+    }
+    assert Session(minutes(30)).declaration() == Session("30m").declaration() == Session(1800).declaration()
+    assert Session("pause", max_duration=9).declaration()["gap"] == "pause"
+
+
+@pytest.mark.parametrize(
+    ("column", "gaps"),
+    [
+        (pa.array([2, None, -1, 0], pa.int32()), [2_000_000, 0, 0, 0]),
+        (pa.array([0.5, float("nan"), float("inf"), -2.0]), [500_000, 0, 2**61, 0]),
+        (pa.array([1, None], pa.decimal128(9, 2)), [1_000_000, 0]),
+        (pa.array([7, None, -7], pa.duration("us")), [7, 0, -7]),
+        (pa.array([2**62], pa.int64()), [2**61 // 1_000_000 * 1_000_000]),
+    ],
+)
+def test_a_column_of_gaps_is_in_seconds_or_an_interval(column: pa.Array, gaps: list[int]) -> None:
+    """Null, NaN and what is not positive are no gap; what is beyond all times is the greatest one."""
+    require_gap_type("pause", column.type)
+    assert gaps_of(Session("pause"), pa.table({"pause": column})).tolist() == gaps
+
+
+def test_a_column_of_another_type_is_no_gap() -> None:
+    """The message names the column and the types that are."""
+    with pytest.raises(DeclarationError, match="gap is the column 'pause', which is string; it must be a day-time"):
+        require_gap_type("pause", pa.string())
