@@ -1,59 +1,62 @@
-"""Sessions that end when the user says so: all actions up to a log-out, and what was spent.
+"""Visits to a shop: the clicks of a user that are at most half an hour apart, however late some of them come.
 
     python -m examples.sessions [folder]
 
-A row with `action = 'logout'` is the last of its session: a window mark follows it. Each row of the results ends a
-window as well (`window_mark`), so a second job can read the first one's log: it adds up sessions until one spent
-10 or more.
+The first file has three visits of ann and one of bob. The second one has a click of ann that comes late and lies between
+two of her visits: they become one, whose result replaces theirs. The view loses both in the commit that brings it, and
+the log names them in `replaces`.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from examples.command import run
-from panekeeper import Punctuation, Tumbling, agg, windowed
+from panekeeper import Session, agg, windowed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-CLICKS = [
-    ("look", 0), ("look", 0), ("buy", 30), ("logout", 0),
-    ("look", 0), ("logout", 0),
-    ("buy", 5), ("buy", 7), ("look", 0), ("logout", 0),
+FILES = [
+    [
+        ("ann", "09:00", "look", 0), ("ann", "09:05", "buy", 30),
+        ("ann", "09:50", "look", 0), ("ann", "09:55", "buy", 5),
+        ("bob", "09:10", "look", 0),
+        ("ann", "12:00", "look", 0),
+    ],
+    [("bob", "12:10", "buy", 7)],
+    [("ann", "09:28", "look", 0), ("ann", "15:00", "look", 0)],
+    [("bob", "18:00", "look", 0)],
 ]  # fmt: skip
 
 
 def main(spark: SparkSession, out: Path) -> DataFrame:
-    """Run the example in `out` and return its results."""
-    first = (
-        windowed(clicks(spark, out / "in"), name="sessions", punctuation="action = 'logout'")
-        .window(Tumbling(Punctuation()))
-        .aggregate(actions=agg.count(), spent=agg.sum("price"))
-        .to_delta(out / "sessions")
+    """Run the example in `out` and return its results: the log, in which the merged visit replaces its parts."""
+    job = (
+        windowed(clicks(spark, out / "in"), name="visits", partition_by="user", event_time="at")
+        .window(Session("30 minutes", discard_age="12 hours"))
+        .aggregate(clicks=agg.count(), bought=agg.count_if("action = 'buy'"), spent=agg.sum("price"))
+        .to_delta(out / "visits", view=out / "visits_now")
         .start(checkpoint=out / "checkpoint", trigger="available_now")
     )
-    first.await_end()
-    log = spark.readStream.format("delta").load(str(out / "sessions"))
-    second = (
-        windowed(log, name="best-session", punctuation="window_mark AND spent >= 10", arrival_time="fired_at")
-        .window(Tumbling(Punctuation()))
-        .aggregate(sessions=agg.count(), takings=agg.sum("spent"))
-        .to_delta(out / "takings")
-        .start(checkpoint=out / "checkpoint_takings", trigger="available_now")
-    )
-    second.await_end()
-    return spark.read.format("delta").load(str(out / "takings")).orderBy("firing")
+    job.await_end()
+    return spark.read.format("delta").load(str(out / "visits")).orderBy("user", "session_start", "refinement")
 
 
 def clicks(spark: SparkSession, folder: Path) -> DataFrame:
-    """Return a stream of clicks: action, price."""
+    """Return a stream of clicks: user, at, action, price; a file is a micro-batch."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"action": action, "price": price}) for action, price in CLICKS]
-    (folder / "clicks.json").write_text("\n".join(lines))
-    return spark.readStream.schema("action string, price bigint").json(str(folder))
+    for number, rows in enumerate(FILES):
+        columns = ("user", "at", "action", "price")
+        lines = [dict(zip(columns, (user, f"2024-05-01T{at}:00Z", *rest), strict=True)) for user, at, *rest in rows]
+        path = folder / f"{number}.json"
+        path.write_text("\n".join(map(json.dumps, lines)))
+        os.utime(path, (1_700_000_000 + number,) * 2)
+    reader = spark.readStream.schema("user string, at timestamp, action string, price bigint")
+    return reader.option("maxFilesPerTrigger", 1).json(str(folder))
 
 
 if __name__ == "__main__":

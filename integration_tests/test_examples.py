@@ -14,6 +14,7 @@ from examples import (
     batched_alert,
     evict_before_upgrade,
     last_flights_of_a_plane,
+    marked_sessions,
     sensor_smoothing,
     sessions,
     temperature_swings,
@@ -66,10 +67,29 @@ def test_a_swing_ends_where_the_temperature_exceeds_the_first_of_its_window(
 
 def test_sessions_end_with_their_marks_and_feed_a_second_job(spark: SparkSession, tmp_path: Path) -> None:
     """The window marks of the first job's log tumble the window of the second."""
-    takings = [(row.sessions, row.takings) for row in sessions.main(spark, tmp_path).collect()]
+    takings = [(row.sessions, row.takings) for row in marked_sessions.main(spark, tmp_path).collect()]
     log = spark.read.format("delta").load(str(tmp_path / "sessions")).orderBy("firing").collect()
     assert [(row.actions, row.spent, row.window_mark) for row in log] == [(4, 30, True), (2, 0, True), (4, 12, True)]
     assert takings == [(1, 30), (2, 12)]
+
+
+def test_a_late_click_makes_one_visit_of_two(spark: SparkSession, tmp_path: Path) -> None:
+    """The log has all three results, and the view the one that replaces the others."""
+    log = [
+        (row.user, f"{row.session_start:%H:%M}", row.clicks, row.spent, [f"{one:%H:%M}" for one in row.replaces])
+        for row in sessions.main(spark, tmp_path).collect()
+    ]
+    assert log == [
+        ("ann", "09:00", 2, 30, []),
+        ("ann", "09:00", 5, 35, ["09:50"]),
+        ("ann", "09:50", 2, 5, []),
+        ("ann", "12:00", 1, 0, []),
+        ("ann", "15:00", 1, 0, []),
+        ("bob", "09:10", 1, 0, []),
+        ("bob", "12:10", 1, 7, []),
+    ]
+    view = spark.read.format("delta").load(str(tmp_path / "visits_now")).where("user = 'ann'").orderBy("session_start")
+    assert [(row.clicks, row.spent) for row in view.collect()] == [(5, 35), (1, 0), (1, 0)]
 
 
 @pytest.mark.release
