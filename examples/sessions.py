@@ -2,9 +2,8 @@
 
     python -m examples.sessions [folder]
 
-The first file has three visits of ann and one of bob. The second one has a click of ann that comes late and lies between
-two of her visits: they become one, whose result replaces theirs. The view loses both in the commit that brings it, and
-the log names them in `replaces`.
+A click of ann comes late, and lies between two of her visits: they become one, whose result replaces theirs. The log
+names in `replaces` the one that has another start, and the view loses it in the commit that brings the result.
 """
 
 from __future__ import annotations

@@ -181,8 +181,9 @@ class Session(FiringOptions):
             raise DeclarationError(
                 f"max_duration is {self.max_duration!r}, less than the gap {self.gap!r}; give at least the gap"
             )
-        if self.early is not None:
-            raise DeclarationError(f"early is {self.early!r}; sessions do not fire early, but by emit='on_update'")
+        for option, given in (("early", self.early), ("refire", self.refire)):
+            if given is not None:
+                raise DeclarationError(f"{option} is {given!r}, which sessions do not have; leave it out")
         self.require_possible_firing()
 
     @property
