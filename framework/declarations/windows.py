@@ -184,7 +184,7 @@ class Session(FiringOptions):
         for option, given in (("early", self.early), ("refire", self.refire)):
             if given is not None:
                 raise DeclarationError(f"{option} is {given!r}, which sessions do not have; leave it out")
-        self.require_possible_firing()
+        self.require_possible_firing(takes_late_rows=self.age_us > 0)
 
     @property
     def gap_us(self) -> int | None:
