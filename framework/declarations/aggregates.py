@@ -16,6 +16,8 @@ import builtins
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import isfinite
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -42,14 +44,17 @@ __all__ = [
     "covariance",
     "first",
     "first_row",
+    "histogram",
     "last",
     "last_row",
     "max",
     "mean",
     "min",
+    "quantiles",
     "skewness",
     "stddev",
     "sum",
+    "top_k",
     "top_rows",
     "user",
     "variance",
@@ -350,6 +355,71 @@ def approx_distinct(column: str, *, where: str | None = None) -> Aggregate:
     return Aggregate(kind="approx_distinct", columns=(column,), where=where)
 
 
+def top_k(
+    column: str, *, k: int, by: Literal["count"] = "count", at_most: int = 100_000, where: str | None = None
+) -> Aggregate:
+    """The most frequent values, each with its number of rows. Result: an array of structs of the value and `count`.
+
+    Args:
+        column: of numbers, decimals, booleans, dates, times, texts or binaries.
+        k: how many values, at least 1; of equally frequent ones the smaller comes first.
+        by: what makes a value greater than another one: `"count"`, its number of rows.
+        at_most: so many distinct values are kept, and counted exactly, of each partition and slice of time, or tumble.
+            A firing with more of them is null, and in the quarantine with the reason DISTINCT_OVERFLOW.
+        where: as of all aggregates.
+
+    >>> print(top_k("page", k=3))
+    agg.top_k('page', k=3, at_most=100000)
+    """
+    _require_count("agg.top_k: k", k)
+    _require_count("agg.top_k: at_most", at_most)
+    if by != "count":
+        raise DeclarationError(f"agg.top_k: by is {by!r}; it must be 'count'")
+    return Aggregate(kind="top_k", columns=(column,), where=where, options=(("k", k), ("at_most", at_most)))
+
+
+def quantiles(column: str, ranks: Sequence[float], *, exact: bool = False, where: str | None = None) -> Aggregate:
+    """Values of given ranks, of 0.95 the smallest that 95 % of the values do not exceed. Result: an array of them.
+
+    Args:
+        column: of numbers; with `exact`, of any type with an order.
+        ranks: numbers from 0 to 1; the result has a value of each, in this order. None if there are no values.
+        exact: whether the distinct values are kept and the result has the type of the column. If not, values are
+            counted in buckets, and each result, a double, is within 0.8 % of the exact one; a cell has at most 64
+            buckets for each power of 2 that its values span.
+        where: as of all aggregates.
+
+    >>> print(quantiles("delay", [0.5, 0.99]))
+    agg.quantiles('delay', ranks=(0.5, 0.99), exact=False)
+    """
+    given: object = ranks
+    if not isinstance(given, list | tuple) or not given or not builtins.all(_is_rank(one) for one in given):
+        raise DeclarationError(f"agg.quantiles: ranks is {ranks!r}; give numbers from 0 to 1, such as [0.5, 0.95]")
+    options = (("ranks", tuple(ranks)), ("exact", bool(exact)))
+    return Aggregate(kind="quantiles", columns=(column,), where=where, options=options)
+
+
+def histogram(column: str, edges: Sequence[float], *, where: str | None = None) -> Aggregate:
+    """How many values lie in each bin. Result: an array of int64, of one number more than there are edges.
+
+    Args:
+        column: of numbers, which are compared as doubles; NaN is greater than every edge.
+        edges: rising numbers. The bins are: below the first edge, from each edge, included, to the next, and from the
+            last edge on.
+        where: as of all aggregates.
+
+    >>> print(histogram("delay", [0, 15, 60]))
+    agg.histogram('delay', edges=(0.0, 15.0, 60.0))
+    """
+    given: object = edges
+    if not isinstance(given, list | tuple) or not given or not builtins.all(_is_edge(one) for one in given):
+        raise DeclarationError(f"agg.histogram: edges is {edges!r}; give rising numbers, such as [0, 15, 60]")
+    if builtins.any(a >= b for a, b in pairwise(edges)):
+        raise DeclarationError(f"agg.histogram: edges is {edges!r}; each must be greater than the one before")
+    options = (("edges", tuple(map(float, edges))),)
+    return Aggregate(kind="histogram", columns=(column,), where=where, options=options)
+
+
 def top_rows(
     *, k: int, by: str | Sequence[str], columns: Sequence[str] | None = None, where: str | None = None
 ) -> Aggregate:
@@ -477,6 +547,13 @@ _OTHER_NAMES = {
     "cov": "covariance",
     "covar_samp": "covariance",
     "bool_or": "any",
+    "percentile": "quantiles",
+    "percentile_approx": "quantiles",
+    "approx_percentile": "quantiles",
+    "median": "quantiles",
+    "mode": "top_k",
+    "approx_top_k": "top_k",
+    "histogram_numeric": "histogram",
     "some": "any",
     "bool_and": "all",
     "every": "all",
@@ -504,6 +581,14 @@ def __getattr__(name: str) -> Any:
         f"agg has no {name!r}, only {', '.join(names)}{hint or '.'} "
         "Any other aggregate is a subclass of agg.UserAggregate, given to agg.user()"
     )
+
+
+def _is_edge(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and isfinite(given)
+
+
+def _is_rank(given: object) -> bool:
+    return isinstance(given, int | float) and not isinstance(given, bool) and 0 <= given <= 1
 
 
 def _require_count(what: str, given: object) -> None:

@@ -41,6 +41,12 @@ ROWS = [
 ]
 NUMBERS = ("i", "b", "f", "x", "money", "wide", "fine")
 SAME = {"sum": "sum", "mean": "avg", "min": "min", "max": "max", "stddev": "stddev"}
+
+
+def _percentiles(column: str) -> str:
+    return f"percentile_approx({column}, array(0.2, 0.5, 1.0), 1000)"
+
+
 SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
     **{f"{a}({c})": (getattr(agg, a)(c), f"{b}({c})") for a, b in SAME.items() for c in NUMBERS},
     "count": (agg.count(), "count(*)"),
@@ -55,6 +61,7 @@ SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
     "all": (agg.all("ok"), "bool_and(ok)"),
     "bits": (agg.bit_or("i"), "bit_or(i)"),
     "last": (agg.last_row(by="money", columns=["s", "i"]), "max_by(struct(s, i), money)"),
+    **{f"quantiles({c})": (agg.quantiles(c, [0.2, 0.5, 1], exact=True), _percentiles(c)) for c in ("i", "x", "money")},
     "exactly distinct": (agg.count_distinct("money"), "count(DISTINCT money)"),
     "list": (agg.collect("s"), "collect_list(s)"),
 }

@@ -34,6 +34,11 @@ def _mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
+def _quantile(values: list[Any], parts: int) -> list[Any] | None:
+    """The smallest value that one part of so many does not exceed."""
+    return [sorted(values)[-(-len(values) // parts) - 1]] if values else None
+
+
 Naive = Callable[[Sequence[dict[str, Any]]], Any]
 
 NAIVE: dict[str, Naive] = {
@@ -45,6 +50,7 @@ NAIVE: dict[str, Naive] = {
     "arg_max": lambda rows: _field(_largest(rows), "who"),
     "first": lambda rows: next(iter(_present(rows, "who")), None),
     "last": lambda rows: next(reversed(_present(rows, "who")), None),
+    "quartile": lambda rows: _quantile(_present(rows, "n"), 4),
     "distinct": lambda rows: len(set(_present(rows, "who"))),
     "collect": lambda rows: _present(rows, "who"),
 }

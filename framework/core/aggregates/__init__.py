@@ -9,7 +9,7 @@ moments.py          stddev, variance, skewness, covariance, corr
 selections.py       max, min, any, all, arg_max, arg_min, first, last, collect
 conditions.py       where=: an aggregate of the rows for which a condition holds
 approx_distinct.py  approx_distinct, and the hash that a value has for ever
-tallies.py          count_distinct
+tallies.py          count_distinct, top_k, quantiles, histogram
 top_rows.py         top_rows, first_row, last_row
 user.py             the aggregates that a user writes
 columns.py          how do Arrow columns become numpy arrays, and integers that compare as the values do?

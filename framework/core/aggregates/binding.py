@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import pyarrow as pa
 
@@ -13,7 +14,7 @@ from panekeeper.framework.core.aggregates.moments import Comoments, Skewness, Sp
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
 from panekeeper.framework.core.aggregates.sums import BitOr, CountAccumulator, ExactSum, FloatSum, WeightedMean
-from panekeeper.framework.core.aggregates.tallies import Distinct
+from panekeeper.framework.core.aggregates.tallies import Distinct, Histogram, Quantiles, TopK
 from panekeeper.framework.core.aggregates.top_rows import TopRows
 from panekeeper.framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
 from panekeeper.framework.declarations.aggregates import CONDITION, Aggregate
@@ -81,6 +82,8 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
                 value=columns[1] if len(columns) > 1 else None,
                 largest=kind.endswith("max") or kind == "any",
             )
+        case "top_k" | "quantiles" | "histogram":
+            return _tally(declared, types[0], require)
         case "top_rows" | "first_row" | "last_row":
             return _top_rows(declared, schema, require)
         case "first" | "last":
@@ -106,6 +109,30 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
         return UserContentAggregate(inputs=columns, output=declared.output, user=user)
     stored = state_type(user.state, str(declared))
     return UserPartialAggregate(inputs=columns, output=declared.output, user=user, kind=stored)
+
+
+def _tally(declared: Aggregate, kind: pa.DataType, require: Callable[..., pa.DataType]) -> Accumulator:
+    options, columns = dict(declared.options), declared.columns
+    text = str(declared)
+    if declared.kind == "top_k":
+        require(is_hashable, _HASHABLE)
+        output = pa.list_(pa.struct([(columns[0], kind), ("count", pa.int64())]))
+        return TopK(inputs=columns, declared=text, kind=kind, output=output, at_most=options["at_most"], k=options["k"])
+    if declared.kind == "histogram":
+        require(_is_number, _NUMBER)
+        bins = {"kind": pa.int32(), "output": pa.list_(pa.int64()), "edges": options["edges"]}
+        return Histogram(inputs=columns, declared=text, at_most=None, **bins)
+    is_exact = options["exact"]
+    require(_has_order, _ORDERED) if is_exact else require(_is_number, _NUMBER)
+    return Quantiles(
+        inputs=columns,
+        declared=text,
+        kind=kind if is_exact else pa.int32(),
+        output=pa.list_(kind if is_exact else pa.float64()),
+        at_most=None,
+        ranks=tuple(Fraction(rank).limit_denominator(10**9) for rank in options["ranks"]),
+        is_exact=is_exact,
+    )
 
 
 def _top_rows(declared: Aggregate, schema: pa.Schema, require: Callable[..., pa.DataType]) -> Accumulator:
@@ -159,9 +186,9 @@ def _column_type(schema: pa.Schema, column: str, declared: Aggregate) -> pa.Data
 def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
     """Return what makes a column fit the aggregate, as code; empty if nothing does."""
     types, cast = pa.types, ""
-    if kind in ("approx_distinct", "count_distinct"):
+    if kind in ("approx_distinct", "count_distinct", "top_k"):
         cast = f'F.to_json("{column}")' if types.is_nested(of_column) else ""
-    elif kind not in ("sum", "mean", *_STATISTICS):
+    elif kind not in ("sum", "mean", "quantiles", "histogram", *_STATISTICS):
         cast = ""
     elif types.is_string(of_column):
         cast = f'F.col("{column}").cast("double")'

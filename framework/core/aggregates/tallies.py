@@ -1,5 +1,5 @@
 # ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
-"""The distinct values of a cell, and how often each is there: what counts of distinct values are made of.
+"""The distinct values of a cell, and how often each is there: of these, count_distinct, top_k, quantiles, histogram.
 
 The entries of a cell stand in the order of the stable hashes of their values (`approx_distinct.py`), so they do not
 depend on the order in which rows come, nor does what is left of them if there are too many: those with the smallest
@@ -9,6 +9,7 @@ hashes, which say how many there would be.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import reduce
 from operator import or_
 
@@ -17,9 +18,12 @@ import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.approx_distinct import Hashes, estimate, order_by_hash, stable_hashes
 from panekeeper.framework.core.aggregates.columns import (
+    FLOAT64,
     INT64,
     Bools,
+    Floats,
     Ints,
+    absolute_code,
     canonical_nan,
     combine,
     has_absolute_code,
@@ -150,6 +154,98 @@ class Distinct(Tally):
             last = state[0].flatten().take(pa.array(ends[1:][beyond] - 1))
             sizes[beyond] = estimate(_hashes_of(last)[0], self.at_most + 1)
         return pa.array(sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopK(Tally):
+    """The `k` most frequent values with their numbers; of equally frequent ones the smaller comes first."""
+
+    k: int
+
+    def finish(self, state: State) -> pa.Array:
+        state = self.with_empty_columns(state)
+        ends = offsets_of(state[0])
+        sizes = np.diff(ends)
+        self._require_known(sizes)
+        values, counts = state[0].flatten(), raw_values(state[1].flatten())
+        order = np.lexsort((order_codes(values)[0], -counts, np.repeat(np.arange(len(sizes)), sizes)))
+        order = order[np.arange(len(order)) - np.repeat(ends[:-1], sizes) < self.k]
+        found = [values.take(pa.array(order)), pa.array(counts[order])]
+        fields = [self.output.value_type.field(place) for place in (0, 1)]
+        return _lists(np.minimum(sizes, self.k), pa.StructArray.from_arrays(found, fields=fields), self.output)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quantiles(Tally):
+    """Values of given ranks: each the smallest one that so great a part of all values does not exceed.
+
+    Not exact, the entries are buckets: the highest bits of doubles, of which so many are left that the middle of a
+    bucket is within 0.8 % of what is in it. Nothing about them depends on the order of rows or batches.
+    """
+
+    ranks: tuple[Fraction, ...]
+    is_exact: bool
+
+    def entries_of(self, values: pa.Array) -> pa.Array:
+        if self.is_exact:
+            return super().entries_of(values)
+        return pa.array((absolute_code(values.cast(FLOAT64)) >> _BITS_LEFT_OUT).astype(np.int32))
+
+    def finish(self, state: State) -> pa.Array:
+        state = self.with_empty_columns(state)
+        sizes = np.diff(offsets_of(state[0]))
+        values, counts = state[0].flatten(), raw_values(state[1].flatten())
+        order = np.lexsort((order_codes(values)[0], np.repeat(np.arange(len(sizes)), sizes)))
+        until = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts[order])])
+        begins = until[np.cumsum(sizes) - sizes]
+        numbers = (until[np.cumsum(sizes)] - begins).astype(object)
+        places = np.empty((len(sizes), len(self.ranks)), dtype=np.int64)
+        for column, rank in enumerate(self.ranks):
+            wanted = -(-numbers * rank.numerator // rank.denominator)
+            places[:, column] = begins + np.maximum(wanted.astype(np.int64), 1)
+        at = np.searchsorted(until[1:], places[sizes > 0].ravel())
+        found = values.take(pa.array(order[at]))
+        shown = found if self.is_exact else pa.array(_middles(raw_values(found)))
+        return _lists((sizes > 0) * len(self.ranks), shown, self.output, sizes == 0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Tally):
+    """How many values lie below the first edge, from each edge to the next, and from the last one on."""
+
+    edges: tuple[float, ...]
+
+    def entries_of(self, values: pa.Array) -> pa.Array:
+        doubles = raw_values(values.cast(FLOAT64))
+        return pa.array(np.searchsorted(np.array(self.edges), doubles, side="right").astype(np.int32))
+
+    def finish(self, state: State) -> pa.Array:
+        state = self.with_empty_columns(state)
+        sizes, bins = np.diff(offsets_of(state[0])), len(self.edges) + 1
+        found = np.zeros((len(sizes), bins), dtype=np.int64)
+        places = np.repeat(np.arange(len(sizes)), sizes), raw_values(state[0].flatten())
+        found[places] = raw_values(state[1].flatten())
+        return _lists(np.full(len(sizes), bins), pa.array(found.ravel()), self.output)
+
+
+_BITS_LEFT_OUT = 46
+"""Of the 52 bits of a double behind its leading one, 6 are left."""
+
+
+def _middles(buckets: Ints) -> Floats:
+    """Return the number in the middle of each bucket of `Quantiles`; 0 for the two around it."""
+    magnitudes = np.where(buckets < 0, ~buckets, buckets).astype(np.int64)
+    least = (magnitudes << _BITS_LEFT_OUT).view(np.float64)
+    middle = ((magnitudes << _BITS_LEFT_OUT) + (1 << (_BITS_LEFT_OUT - 1))).view(np.float64)
+    middle = np.where(magnitudes == 0, 0.0, np.where(np.isinf(least), least, middle))
+    return canonical_nan(np.where(buckets < -1, -middle, middle))
+
+
+def _lists(sizes: Ints, values: pa.Array, kind: pa.DataType, missing: Bools | None = None) -> pa.Array:
+    """Return values as lists of these sizes; null where `missing`."""
+    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)]).astype(np.int32)
+    mask = None if missing is None or not missing.any() else pa.array(missing)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=mask)
 
 
 def offsets_of(column: pa.Array) -> Ints:

@@ -13,6 +13,7 @@ PARTIAL = {
     "arg_max": agg.arg_max("x", "who"),
     "first": agg.first("who"),
     "last": agg.last("who"),
+    "quartile": agg.quantiles("n", [0.25], exact=True),
     "distinct": agg.count_distinct("who"),
 }
 CONTENT = PARTIAL | {"collect": agg.collect("who")}

@@ -84,6 +84,10 @@ class Unfinished(agg.UserAggregate):
         (agg.top_rows(k=1, by="delay, stops desc"), r"column 'stops' is list<.*a type with an order"),
         (agg.first_row(by="at"), r"there is no column 'at'"),
         (agg.last_row(by="delay", columns=["gate"]), r"there is no column 'gate'"),
+        (agg.top_k("stops", k=1), r"column 'stops'.*F\.to_json\(\"stops\"\)\)$"),
+        (agg.quantiles("flight", [0.5]), r"column 'flight' is string; it must be an integer, a float or a decimal: df"),
+        (agg.quantiles("stops", [0.5], exact=True), r"column 'stops' is list<.*a type with an order"),
+        (agg.histogram("ok", [1]), r"column 'ok' is bool; it must be an integer, a float or a decimal: df"),
         (agg.user(Total(), "nothing"), r"agg\.user\(Total, 'nothing'\): there is no column"),
     ],
     ids=str,
@@ -116,7 +120,8 @@ def test_a_user_aggregate_that_cannot_work_is_refused_when_declared() -> None:
         ("avg", "did you mean 'mean'?"),
         ("countDistinct", "'count_distinct'?"),
         ("colect", "'collect'?"),
-        ("percentile", "."),
+        ("percentile", "did you mean 'quantiles'?"),
+        ("kurtosis", "."),
     ],
 )
 def test_an_aggregate_that_is_not_there_says_which_are(name: str, hint: str) -> None:
@@ -203,6 +208,30 @@ def test_an_order_is_written_as_in_sql() -> None:
     assert dict(top.options)["falling"] == (True, False, False)
     assert agg.top_rows(k=2, by=["the delay desc", "flight", "ok"], columns=["ok"]) == top
     assert dict(agg.last_row(by="delay").options)["falling"] == (True,)
+
+
+@pytest.mark.parametrize("ranks", [[], 0.5, "0.5", [1.1], [-0.1], [True], ["0.5"], [float("nan")], {0.5}])
+def test_ranks_are_numbers_from_0_to_1(ranks: Any) -> None:
+    """At least one of them, in an order."""
+    with pytest.raises(DeclarationError, match=r"agg\.quantiles: ranks is .*; give numbers from 0 to 1"):
+        agg.quantiles("delay", ranks)
+
+
+@pytest.mark.parametrize("edges", [[], 5, [1, 1], [2, 1], [1, float("inf")], ["1"], [True], {1, 2}])
+def test_edges_are_rising_numbers(edges: Any) -> None:
+    """At least one of them."""
+    with pytest.raises(DeclarationError, match=r"agg\.histogram: edges is .*; (give rising|each must be greater)"):
+        agg.histogram("delay", edges)
+
+
+def test_a_number_of_values_is_one_of_1_or_more() -> None:
+    """And what makes them greater has one name."""
+    with pytest.raises(DeclarationError, match=r"agg\.top_k: k is 0; it must be a whole number of 1 or more"):
+        agg.top_k("delay", k=0)
+    with pytest.raises(DeclarationError, match=r"agg\.top_k: at_most is '9'; it must be a whole number"):
+        agg.top_k("delay", k=1, at_most="9")  # type: ignore[arg-type]
+    with pytest.raises(DeclarationError, match=r"agg\.top_k: by is 'sum'; it must be 'count'"):
+        agg.top_k("delay", k=1, by="sum")  # type: ignore[arg-type]
 
 
 def test_the_condition_is_part_of_a_declaration() -> None:

@@ -253,6 +253,39 @@ def test_more_distinct_values_than_are_kept_are_refused_or_estimated(cells: int)
         assert estimated == pytest.approx(3000, rel=0.1)
 
 
+def test_of_too_many_values_the_most_frequent_are_unknown() -> None:
+    """A count that was left out may have been the greatest."""
+    rows = pa.table({"tail": [f"tail-{at % 30}" for at in range(90)]})
+    assert result(agg.top_k("tail", k=1, at_most=30), rows) == [{"tail": "tail-0", "count": 3}]
+    with pytest.raises(InputError, match=r"^agg\.top_k\('tail'.*: a window has more than 29 distinct values; declare"):
+        result(agg.top_k("tail", k=1, at_most=29), rows)
+
+
+@pytest.mark.parametrize("cells", [1, 7])
+def test_quantiles_are_within_the_promised_error(cells: int) -> None:
+    """Over forty powers of ten, of both signs, in one cell or several; the state is as small as promised."""
+    generator = np.random.default_rng(3)
+    above, below = 10 ** generator.uniform(-20, 20, 50_000), 10 ** generator.uniform(-3, 3, 20_000)
+    values = np.concatenate([above, -below, [0.0]])
+    rows, ranks = pa.table({"x": values}), [0, 0.001, 0.01, 0.2857, 0.5, 0.95, 0.99, 0.9999, 1]
+    a, state = folded(agg.quantiles("x", ranks), rows, [at % cells for at in range(len(values))])
+    found = a.finish(a.merge_ranges(state, np.array([0]), np.array([cells])))[0].as_py()
+    exact = result(agg.quantiles("x", ranks, exact=True), rows)
+    assert found == pytest.approx(exact, rel=0.008)
+    assert max(len(one) for one in state[0]) <= 64 * (133 + 20 + 4)
+
+
+def test_extreme_numbers_have_quantiles() -> None:
+    """Infinite ones, NaN above all, and those around 0, which count as 0."""
+    odd = [-math.inf, -5e-324, 0.0, 5e-324, 1.7e308, math.inf, math.nan]
+    ranks = [at / 7 for at in range(1, 8)]
+    found = result(agg.quantiles("x", ranks), pa.table({"x": odd}))
+    assert found[:4] == [-math.inf, 0.0, 0.0, 0.0]
+    assert found[4:6] == [pytest.approx(1.7e308, rel=0.008), math.inf]
+    assert math.isnan(found[6])
+    assert result(agg.quantiles("x", [0.5]), pa.table({"x": pa.array([None], pa.float64())})) is None
+
+
 def test_values_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes give the order only: even if all were equal, counts would be right."""
     monkeypatch.setattr(tallies, "stable_hashes", lambda values: np.zeros(len(values), dtype=np.uint64))

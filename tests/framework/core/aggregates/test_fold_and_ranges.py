@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
+from itertools import pairwise
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -121,6 +122,10 @@ PARTIAL = [
     *[agg.any("b"), agg.all("b"), agg.bit_or("i"), agg.bit_or("u")],
     *[agg.top_rows(k=2, by="wild desc", columns=["s"]), agg.top_rows(k=3, by="b, s desc", columns=["i", "b"])],
     *[agg.first_row(by="s", columns=["i"]), agg.last_row(by="i", columns=["s", "i"], where=WHERE)],
+    *[agg.top_k(c, k=2) for c in ORDERED],
+    *[agg.quantiles(c, [0, 0.25, 0.1, 1], exact=True) for c in ORDERED],
+    *[agg.quantiles(c, [0.5, 1, 0.3]) for c in ("i", "half", "wild", "dec")],
+    *[agg.histogram(c, [-1, 0.5, 700]) for c in ("i", "wild", "dec")],
     *[agg.count_distinct(c) for c in ORDERED],
     *[agg.count_distinct(c, at_most=3, beyond="approximate") for c in ("i", "s")],
     *[agg.mean("u"), agg.stddev("i"), agg.stddev("f"), agg.stddev("wild"), agg.user(Longest(), "f")],
@@ -241,6 +246,34 @@ def _top(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
     return shown if a.kind == "top_rows" else next(iter(shown), None)
 
 
+def _values(a: agg.Aggregate, rows: list[dict[str, Any]]) -> list[Any]:
+    """The values that are not null, in their order; -0.0 is 0.0."""
+    values = [row[a.columns[0]] for row in rows if row[a.columns[0]] is not None]
+    return sorted([0.0 if isinstance(v, float) and v == 0 else v for v in values], key=_order)
+
+
+def _top_k(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
+    values = _values(a, rows)
+    counts = {repr(v): (-sum(repr(w) == repr(v) for w in values), place, v) for place, v in enumerate(values)}
+    first = sorted(counts.values(), key=lambda one: one[:2])[: dict(a.options)["k"]]
+    return [{a.columns[0]: v, "count": -count} for count, _, v in first]
+
+
+def _quantiles(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
+    values, options = _values(a, rows), dict(a.options)
+    at = [max(math.ceil(Fraction(str(rank)) * len(values)), 1) - 1 for rank in options["ranks"]]
+    found = [values[place] for place in at] if values else None
+    if found is None or options["exact"]:
+        return found
+    return [pytest.approx(float(v), rel=0.008, abs=1e-300, nan_ok=True) for v in found]
+
+
+def _histogram(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
+    edges = [-math.inf, *dict(a.options)["edges"], math.inf]
+    values = [math.inf if v != v else float(v) for v in _values(a, rows)]  # noqa: PLR0124 -- NaN
+    return [sum(low <= v < high or v == high == math.inf for v in values) for low, high in pairwise(edges)]
+
+
 OF_ROWS: dict[str, Callable[[agg.Aggregate, list[dict[str, Any]]], Any]] = {
     "covariance": _covariance,
     "variance": _covariance,
@@ -248,6 +281,9 @@ OF_ROWS: dict[str, Callable[[agg.Aggregate, list[dict[str, Any]]], Any]] = {
     "skewness": _skewness,
     "weighted_mean": _weighted,
     "top_rows": _top,
+    "top_k": _top_k,
+    "quantiles": _quantiles,
+    "histogram": _histogram,
     "first_row": _top,
     "last_row": _top,
 }
@@ -318,7 +354,7 @@ def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
         size = math.prod(max((abs(x) for x in _floats(rows, name) if math.isfinite(x)), default=0) for name in read)
         assert got == pytest.approx(right, rel=1e-9, abs=1e-9 * size, nan_ok=True)
     else:
-        assert got == right or (got != got and right != right)  # noqa: PLR0124 -- NaN on both sides
+        assert got == right or str(got) == str(right)  # NaN on both sides
 
 
 @pytest.mark.parametrize("declared", PARTIAL, ids=str)
