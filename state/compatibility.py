@@ -235,6 +235,7 @@ _WHY = {
     "column": "stored rows have the other columns",
     "aggregate": "what is open holds no partial result of it, or one of the other kind",
     "operator": "what is open was gathered for the other operator, and its state is stored under its name",
+    "join": "kept rows were matched by the other rule, and results are never taken back",
     "operators_before": "Spark keeps a state for each of its own operators before windowed(), and takes no others",
     "handlers": "the state of handlers is stored under their names, in their order",
     "output": "results of what is open would have other columns than those in the tables",

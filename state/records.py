@@ -134,6 +134,61 @@ class SessionRecord:
 
 
 @dataclass
+class KeptRowsRecord:
+    """What one port of an interval join keeps."""
+
+    next_number: int = 0
+    """Arrival number of the next row."""
+    slots: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Slot of event time -> rows in it, and the least event time of those that may still be given up, us."""
+    row_runs: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
+    matched: set[int] = field(default_factory=set)
+    """Blocks of slots for which a segment ("matched", block, 0) has the numbers of the rows that had a partner."""
+
+
+@dataclass
+class JoinRecord:
+    """The header of one key group of an interval join, for both ports."""
+
+    watermark: int = NO_WATERMARK
+    """Largest watermark acted on, us since the epoch."""
+    flushed: bool = False
+    """A flush ended the join for good."""
+    ports: tuple[KeptRowsRecord, KeptRowsRecord] = field(default_factory=lambda: (KeptRowsRecord(), KeptRowsRecord()))
+
+    def encode(self) -> bytes:
+        """Return the header as bytes."""
+        ports = [
+            {
+                "next_number": port.next_number,
+                "slots": [[slot, *rest] for slot, rest in sorted(port.slots.items())],
+                "row_runs": [[*run, values] for run, values in sorted(port.row_runs.items())],
+                "matched": sorted(port.matched),
+            }
+            for port in self.ports
+        ]
+        return encode_header({"watermark": self.watermark, "flushed": self.flushed, "ports": ports}, {})
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> JoinRecord:
+        """Return the record in a header; an absent header is a group that has seen nothing."""
+        if value is None:
+            return cls()
+        fields, _ = decode_header(value)
+        first, second = (
+            KeptRowsRecord(
+                next_number=port["next_number"],
+                slots={slot: (rows, first) for slot, rows, first in port["slots"]},
+                row_runs={(first, slots): values for first, slots, values in port["row_runs"]},
+                matched=set(port["matched"]),
+            )
+            for port in fields["ports"]
+        )
+        return cls(watermark=fields["watermark"], flushed=fields["flushed"], ports=(first, second))
+
+
+@dataclass
 class SequenceRecord:
     """The header of one key group of a tumbling, sliding or batched window.
 

@@ -121,10 +121,15 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
     """Refuse a view that no batch could be merged into; None: there is none.
 
     Raises:
-        DeclarationError: only some ports have panes; or a result column has a name that a merge uses for itself.
+        DeclarationError: a join; only some ports have panes; or a result column has a name that a merge uses for
+            itself.
     """
     if view is None:
         return
+    if pipeline.spec.join is not None:
+        raise DeclarationError(
+            f"view is {view!r}, but a row of a join is final, and none of them is a newer one of another; read the log"
+        )
     if pipeline.spec.mixes_window_kinds:
         raise DeclarationError(
             f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer than "

@@ -12,6 +12,10 @@ One operator over the windows of several streams, its input ports:
     quotes = windowed(quotes_df, name="match", partition_by="symbol").window(Sliding(evict=Count(20)))
     ports(orders, quotes).operator(Match(), output="price double").to_delta(path).start(checkpoint=folder)
 
+Two streams without windows are joined, row by row:
+
+    ports(clicks, views).join_within(before="5 minutes", after="0 seconds", how="left").to_delta(path)
+
 Each step checks what it was given and returns a new object; nothing runs before `start()`.
 """
 
@@ -20,10 +24,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import pyarrow as pa
 
+from panekeeper.framework.builder.joins import join_of, require_two_with_times
 from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
@@ -34,6 +39,7 @@ from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.joins import JoinKind, Within
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.policies import Policy, column_read_by
 from panekeeper.framework.declarations.windows import (
@@ -259,10 +265,10 @@ class StreamWithWindow:
         window = self._input.window
         columns |= {window.gap_column} if isinstance(window, Session) and window.has_column_gap else set()
         own = replace(self._input, intake=replace(intake, conditions=conditions))
-        port = _port_spec(own, columns | {*intake.partition_by, *intake.numeric_columns})
+        port = _port_spec(own.intake, own.window, columns | {*intake.partition_by, *intake.numeric_columns})
         fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in found.items()]
         spec = JobSpec(
-            window=port.window,
+            window=own.window,
             keys=port.keys,
             columns=port.columns,
             on_error=port.on_error,
@@ -272,7 +278,7 @@ class StreamWithWindow:
             aggregates=found,
             pane_time=intake.pane_time,
         )
-        return _computation([own], spec)
+        return _computation([own.intake], spec)
 
     def operator(
         self,
@@ -302,8 +308,12 @@ class StreamWithWindow:
         return _with_operator([self._input], operator, output, listeners, handlers)
 
 
-def ports(*streams: StreamWithWindow) -> Ports:
-    """Make streams with their windows the input ports of one operator.
+@overload
+def ports(*streams: StreamWithWindow) -> Ports: ...
+@overload
+def ports(*streams: WindowedStream) -> PortsWithoutWindows: ...
+def ports(*streams: StreamWithWindow | WindowedStream) -> Ports | PortsWithoutWindows:
+    """Make streams the input ports of one computation: with windows of one operator, without windows of a join.
 
     The rows of each stream are validated, ordered and timed as it declares; a batch processes the rows of port 0 before
     those of port 1. Ports that declare an event time share a watermark: the least of theirs.
@@ -313,12 +323,15 @@ def ports(*streams: StreamWithWindow) -> Ports:
             may differ: results have those of port 0) and the same `key_groups`.
 
     Returns:
-        The ports, which take one operator.
+        The ports, which take one operator, or, of streams without windows, `join_within`.
 
     Raises:
-        DeclarationError: fewer than two, one without a window or with its computation already, or ports with other
-            names, key types or numbers of key groups than each other.
+        DeclarationError: fewer than two, some without a window and others with one, one with its computation already,
+            or ports with other names, key types or numbers of key groups than each other.
     """
+    without = [stream for stream in streams if isinstance(stream, WindowedStream)]
+    if len(without) == len(streams) > 1:
+        return PortsWithoutWindows(_that_fit([one._intake for one in without], [False] * len(without)))  # noqa: SLF001 -- both are steps of one declaration
     for number, stream in enumerate(streams):
         if isinstance(stream, WindowedStream):
             raise DeclarationError(f"port {number} has no window: give ports() streams with .window(...)")
@@ -332,14 +345,24 @@ def ports(*streams: StreamWithWindow) -> Ports:
             f"ports() has {len(streams)} stream(s), it takes two or more; "
             "an operator over one window is declared by windowed(...).window(...).operator(...)"
         )
-    inputs = [stream._input for stream in streams]  # noqa: SLF001 -- both are steps of one declaration
-    names = list(dict.fromkeys(one.intake.name for one in inputs))
+    inputs = [stream._input for stream in streams if isinstance(stream, StreamWithWindow)]  # noqa: SLF001 -- as above
+    intakes = _that_fit([one.intake for one in inputs], [_needs_single_group(one.window) for one in inputs])
+    return Ports([replace(one, intake=intake) for one, intake in zip(inputs, intakes, strict=True)])
+
+
+def _that_fit(intakes: Sequence[Intake], shared: Sequence[bool]) -> list[Intake]:
+    """Return the streams of one job with the same key groups; `shared`: whether a window needs all in one.
+
+    Raises:
+        DeclarationError: their names, key types or numbers of key groups differ.
+    """
+    names = list(dict.fromkeys(one.name for one in intakes))
     if len(names) > 1:
         raise DeclarationError(
             f"the ports of one job have its name, but these have {', '.join(map(repr, names))}; "
             "give each windowed() the same name"
         )
-    kinds = [[kind.simpleString() for kind in one.intake.key_types] for one in inputs]
+    kinds = [[kind.simpleString() for kind in one.key_types] for one in intakes]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DeclarationError(
@@ -347,8 +370,7 @@ def ports(*streams: StreamWithWindow) -> Ports:
                 "the same key must be the same on every port: cast the columns to the same types"
             )
     # A port that says nothing takes the key groups of the others; all have one if any needs all partitions in one.
-    shared = [_needs_single_group(one.window) for one in inputs]
-    declared = sorted({one.intake.key_groups or 0 for one, single in zip(inputs, shared, strict=True) if not single})
+    declared = sorted({one.key_groups or 0 for one, single in zip(intakes, shared, strict=True) if not single})
     declared = [number for number in declared if number]
     if len(declared) > 1:
         raise DeclarationError(
@@ -356,7 +378,7 @@ def ports(*streams: StreamWithWindow) -> Ports:
             "groups: give each windowed() the same number"
         )
     groups = 1 if any(shared) else next(iter(declared), None)
-    return Ports([replace(one, intake=replace(one.intake, key_groups=groups)) for one in inputs])
+    return [replace(one, key_groups=groups) for one in intakes]
 
 
 class Ports:
@@ -389,6 +411,92 @@ class Ports:
             "aggregate() computes from one window, and these are several: use .operator(...), "
             "or a job with .aggregate(...) for each stream"
         )
+
+    def join_within(self, **_: Any) -> NoReturn:
+        """Raise `DeclarationError`: rows within a time of each other are joined without windows."""
+        raise DeclarationError(
+            "join_within() joins rows by their times, not by windows: give ports() the streams without .window(...)"
+        )
+
+
+class PortsWithoutWindows:
+    """Several streams without windows. Made by `ports`."""
+
+    def __init__(self, intakes: Sequence[Intake]) -> None:
+        self._intakes = intakes
+
+    def join_within(
+        self,
+        *,
+        before: Duration | None = None,
+        after: Duration | None = None,
+        how: JoinKind = "inner",
+        on: str | Sequence[str] | None = None,
+        discard_age: Duration = 0,
+    ) -> Computation:
+        """Join the rows of two streams whose times are near enough (docs/semantics.md section 16).
+
+        A row of port 0 at t meets the rows of port 1 at `[t - before, t + after]` with equal partition columns. A pair
+        goes out in the micro-batch of its later row, a row without a match once the watermark of both has passed its
+        last possible partner. Each is final: the log has every pair once, and no result is taken back.
+
+        Results have the columns of both rows: those that must be equal once, by their names on port 0, then those of
+        port 0, then those of port 1. A name that both have becomes `left_name` and `right_name`; `reason` is MATCH,
+        NO_MATCH, or FLUSH.
+
+        Args:
+            before: how much earlier than a row of port 0 one of port 1 may be.
+            after: how much later it may be. Either may be negative, as in `before="-1 minute"`: at least so much
+                later; their sum may not.
+            how: whose rows go out with nulls if they have no match: of none, `"inner"`; of port 0, `"left"`; of port 1,
+                `"right"`; or of both, `"full"`.
+            on: columns by the same name in both streams that must be equal, too. Partition columns may be named again.
+                Null is equal to nothing.
+            discard_age: how far behind the watermark a row may come; later it is quarantined, with reason LATE.
+
+        Returns:
+            The join, which takes a place for its results: a log. There is no view of it.
+
+        Raises:
+            DeclarationError: other than two streams; no bound, event time or partition column; event times, or columns
+                of `on`, of two types; a column that a stream lacks.
+        """
+        require_two_with_times("join_within()", self._intakes)
+        if before is None or after is None:
+            missing = " and ".join(name for name, bound in (("before", before), ("after", after)) if bound is None)
+            raise DeclarationError(
+                f"join_within() is without {missing}, and a join without bounds would keep every row for ever; give "
+                'both, such as before="5 minutes", after="0 seconds"'
+            )
+        window = Within(before, after, discard_age=discard_age)
+        first, second = (_port_spec(one, window, {*one.user_columns}) for one in self._intakes)
+        join, output = join_of(self._intakes, [first, second], how, on, ["reason"])
+        spec = JobSpec(
+            window=window,
+            keys=first.keys,
+            columns=first.columns,
+            on_error=first.on_error,
+            join=join,
+            output=output,
+            other_ports=(second,),
+            pane_time=self._intakes[0].pane_time,
+            idle=first.idle,
+            origin=first.origin,
+        )
+        return _computation(self._intakes, spec)
+
+    def join(self, **_: Any) -> NoReturn:
+        """Raise `DeclarationError`: it is for panes."""
+        raise DeclarationError(
+            "join() joins the panes of two streams: give ports() streams with .window(TimeInterval(...)), or join rows "
+            "by their times with join_within(before=..., after=...)"
+        )
+
+    def operator(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise `DeclarationError`: an operator handles the events of windows."""
+        raise DeclarationError("port 0 has no window: give ports() streams with .window(...)")
+
+    aggregate = operator
 
 
 def _idle(after: Duration | None, when: object, event_time: object) -> Idle | None:
@@ -441,13 +549,12 @@ def _needs_single_group(window: Window) -> bool:
     return limit is not None and limit.spans_partitions
 
 
-def _port_spec(one: _Input, read: set[str]) -> PortSpec:
-    """Return the port of an input, with those of the columns `read` that it has, and the conditions of aggregates."""
-    intake = one.intake
+def _port_spec(intake: Intake, window: Window | Within, read: set[str]) -> PortSpec:
+    """Return the port of a stream, with those of the columns `read` that it has, and the conditions of aggregates."""
     columns = intake.arrow_schema([*(name for name in intake.user_columns if name in read), *intake.conditions])
     keys = pa.schema([columns.field(name) for name in intake.partition_by])
     return PortSpec(
-        window=one.window,
+        window=window,
         keys=keys,
         columns=columns,
         on_error=intake.on_error,
@@ -484,7 +591,7 @@ def _with_operator(
         raise DeclarationError(
             f"the event times of the inputs are of two types, timestamp and timestamp_ntz ({named}); cast one of them"
         )
-    first, *other_ports = [_port_spec(one, set(one.intake.user_columns)) for one in inputs]
+    first, *other_ports = [_port_spec(one.intake, one.window, set(one.intake.user_columns)) for one in inputs]
     spec = JobSpec(
         window=first.window,
         keys=first.keys,
@@ -498,7 +605,7 @@ def _with_operator(
         other_ports=tuple(other_ports),
         pane_time=next(iter(times), TIMESTAMP),
     )
-    return _computation(inputs, spec)
+    return _computation([one.intake for one in inputs], spec)
 
 
 def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
@@ -508,7 +615,7 @@ def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
             raise DeclarationError(f"{what} takes instances of subclasses of {kind.__name__}, not {one!r}{hint}")
 
 
-def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
+def _computation(intakes: Sequence[Intake], spec: JobSpec) -> Computation:
     names = spec.results_schema.names
     folded = [name.lower() for name in names]
     for name in reversed(names):  # those of every result come first
@@ -519,7 +626,7 @@ def _computation(inputs: Sequence[_Input], spec: JobSpec) -> Computation:
             )
     for field in spec.results_schema:
         _require_type_of_spark(field)
-    intake, *other_ports = [one.intake for one in inputs]
+    intake, *other_ports = intakes
     if not other_ports:
         intake.require_own_watermark()
         if intake.idle is not None and not intake.idle.advances and intake.watermark_by is None:

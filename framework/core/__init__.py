@@ -20,5 +20,6 @@ stored_names.py         which names are taken by columns that are stored beside 
 panes/                  windows of panes in event time
 sessions/               sessions in event time
 arrival/                windows in arrival order: tumbling, sliding, batched
+joins/                  which rows of two ports match, and which are given up?
 aggregates/             how do aggregates fold rows and merge partial results, on columns?
 """

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 
 from panekeeper.framework.declarations.firing import FiringOptions
+from panekeeper.framework.declarations.joins import Join, Within
 from panekeeper.framework.declarations.windows import ArrivalWindow, EventTimeWindow, Session, Window
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
@@ -62,7 +63,7 @@ class PortSpec:
         origin: as `JobSpec.origin`.
     """
 
-    window: Window
+    window: Window | Within
     keys: pa.Schema
     columns: pa.Schema
     on_error: OnError = None
@@ -80,12 +81,13 @@ class JobSpec:
         window: the declared window.
         keys: the partition columns, in order; empty if the window is not partitioned.
         columns: the columns of a segment beside the time, the partition columns among them.
-        other_ports: the ports after port 0, in order. Only an operator can have them.
+        other_ports: the ports after port 0, in order. Only an operator or a join can have them.
         port: number of the port that this spec is for, in the specs that `ports` returns.
         on_error: what is done about a row or a firing of port 0 that cannot be computed; None if not declared.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
-        operator: handles the events; None if there are aggregates.
-        output: the user's result columns (of the aggregates or of the operator).
+        operator: handles the events; None if there are aggregates, or a join.
+        join: how the rows of two ports are joined; None if there are aggregates, or an operator.
+        output: the user's result columns (of the aggregates, the operator or the join).
         handlers: state handlers in the order of their registration; the operator first, if it is one.
         history: what earlier declarations of the job have left in its state and tables.
         pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
@@ -93,11 +95,12 @@ class JobSpec:
         origin: columns that tell the offset of a row in Kafka, the last of them; none if they do not.
     """
 
-    window: Window
+    window: Window | Within
     keys: pa.Schema
     columns: pa.Schema
     aggregates: dict[str, Aggregate] | None = None
     operator: Operator | None = None
+    join: Join | None = None
     output: pa.Schema
     handlers: tuple[StateHandler, ...] = ()
     other_ports: tuple[PortSpec, ...] = ()
@@ -139,7 +142,7 @@ class JobSpec:
     @property
     def arrival_window(self) -> ArrivalWindow:
         """The window, where it is one in arrival order."""
-        if isinstance(self.window, EventTimeWindow):
+        if isinstance(self.window, EventTimeWindow | Within):
             raise TypeError(f"{type(self.window).__name__} is not a window in arrival order")
         return self.window
 
@@ -159,9 +162,14 @@ class JobSpec:
         return isinstance(self.window, FiringOptions) and self.window.fires_by_clock
 
     @property
+    def uses_event_time(self) -> bool:
+        """Whether rows are taken by their event time, and the watermark moves the window; else the wall clock does."""
+        return isinstance(self.window, EventTimeWindow | Within)
+
+    @property
     def time_column(self) -> str:
         """The time column of segments: `EVENT_TIME` or `ARRIVAL_TIME`."""
-        return EVENT_TIME if self.has_panes else ARRIVAL_TIME
+        return EVENT_TIME if self.uses_event_time else ARRIVAL_TIME
 
     @cached_property
     def retired(self) -> pa.Schema:
@@ -189,7 +197,11 @@ class JobSpec:
 
         Of several ports: which one, after the partition; then what the rows of any of them have. A partition may be
         null, even if the stream has none any more: of those before, windows may be open.
+
+        A join: partition, the columns of both rows, whether they matched.
         """
+        if isinstance(self.window, Within):
+            return pa.schema([*that_may_be_null(self.keys), *self.output, pa.field("reason", pa.string())])
         any_paned = any(one.has_panes and not one.has_sessions for one in self.ports)
         any_session = any(one.has_sessions for one in self.ports)
         any_event_time = any_paned or any_session

@@ -17,6 +17,7 @@ from dataclasses import replace
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.common_watermark import CommonWatermark
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.joins.within import WithinBatch
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
 from panekeeper.framework.core.sessions.batch import SessionBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
@@ -55,24 +56,25 @@ class KeyGroupRunner:
             return self._run(spec, steps, lifecycle)
 
     def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
+        join = None if spec.join is None else WithinBatch(spec, self._store)
         windows: list[TimeIntervalBatch | SessionBatch | ArrivalBatch] = []
-        for port in spec.ports:  # each restored from its part of the store
+        for port in spec.ports if join is None else ():  # each restored from its part of the store
             store = PortStore(self._store, port.port) if port.port else self._store
             windows.append(_batch_of(port, store))
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
-        common = CommonWatermark(self._store, {port.port: port.idle for port in spec.ports if port.has_panes})
+        common = CommonWatermark(self._store, {port.port: port.idle for port in spec.ports if port.uses_event_time})
         for step in steps:
             if not isinstance(step, EventTimeProgress):
-                windows[step.port].process(step)
+                (join or windows[step.port]).process(step)
             if isinstance(step, EventTimeProgress | Tick):
                 for watermark in common.advance(step):
-                    windows[watermark.port].process(watermark)
+                    (join or windows[watermark.port]).process(watermark)
         for port in spec.ports:
-            windows[port.port].process(BatchEnd(port.port))
+            (join or windows[port.port]).process(BatchEnd(port.port))
         if lifecycle is not None:
             lifecycle.drain()
-        outcomes = [window.save() for window in windows]
+        outcomes = [one.save() for one in ([join] if join else windows)]
         common.save()
         if lifecycle is not None:
             lifecycle.checkpoint()

@@ -162,13 +162,13 @@ class BatchOutcome:
 
 def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutcome:
     """Return the outcomes of a job's ports, given in port order, as one."""
-    if not spec.other_ports:
+    if len(outcomes) == 1:  # also a join, which is one for its ports
         return outcomes[0]
     outages = [one.outage_counts for one in outcomes if one.outage_counts is not None]
     kept_rows = _not_none(one.kept_rows for one in outcomes)
     return BatchOutcome(
-        results=_concat(spec.results_schema, [one.results for one in outcomes], keys=spec.keys.names),
-        rejected=_concat(spec.rejected_schema, [one.rejected for one in outcomes], keys=[]),
+        results=of_all_ports(spec.results_schema, [one.results for one in outcomes], keys=spec.keys.names),
+        rejected=of_all_ports(spec.rejected_schema, [one.rejected for one in outcomes], keys=[]),
         counts=_sum_counts([one.counts for one in outcomes]),
         due_watermark_us=min(_not_none(one.due_watermark_us for one in outcomes), default=None),
         due_us=min(_not_none(one.due_us for one in outcomes), default=None),
@@ -193,7 +193,8 @@ def with_port_column(table: pa.Table, port: int, schema: pa.Schema, *, keys: Seq
     return with_columns(pa.table(columns, names=schema.names), schema)
 
 
-def _concat(schema: pa.Schema, tables: Sequence[pa.Table | None], *, keys: Sequence[str]) -> pa.Table | None:
+def of_all_ports(schema: pa.Schema, tables: Sequence[pa.Table | None], *, keys: Sequence[str]) -> pa.Table | None:
+    """Return the rows of each port, in port order, as `with_port_column` does for one; None if there are none."""
     rows = [with_port_column(table, n, schema, keys=keys) for n, table in enumerate(tables) if table is not None]
     return pa.concat_tables(rows) if rows else None
 

@@ -8,6 +8,7 @@ durations.py       how is a duration written, and what is it in microseconds?
 errors.py          which errors does Panekeeper raise on purpose, and which name did a user mean?
 events.py          what is an event: its type, its key, its pane and its rows?
 firing.py          when does a window of event time fire?
+joins.py           how are rows of two streams joined: which match, and which go out alone?
 operator.py        what does a user's operator or listener implement, and which events has each window?
 parameters.py      which attributes of a user's object belong to the declaration?
 policies.py        when do rows leave a window, when does it fire, when is a partition evicted? those of a user, too

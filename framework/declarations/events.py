@@ -62,7 +62,7 @@ class Timing(Enum):
 
 
 class Reason(Enum):
-    """Why a window fired; the `reason` column of the result log (docs/semantics.md sections 6.6 and 7.5)."""
+    """Why a window fired; the `reason` column of the result log (docs/semantics.md sections 6.6, 7.5 and 16)."""
 
     EARLY = "EARLY"
     WATERMARK = "WATERMARK"
@@ -75,6 +75,8 @@ class Reason(Enum):
     OVERDUE = "OVERDUE"
     FLUSH = "FLUSH"
     DRAIN = "DRAIN"
+    MATCH = "MATCH"
+    NO_MATCH = "NO_MATCH"
 
 
 class Pane(NamedTuple):

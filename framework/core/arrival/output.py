@@ -19,7 +19,7 @@ from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Reason
 from panekeeper.framework.declarations.operator import Operator
-from panekeeper.framework.declarations.windows import Batched, Tumbling, Window
+from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Tumbling
 from panekeeper.state.records import SequenceRecord
 
 _EVENT_OF_OUTPUT = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
@@ -118,7 +118,7 @@ class AggregateWindowOutput:
         self._buffer = buffer
         self._results = results
         self._emits_window_marks = isinstance(spec.window, Tumbling)
-        self.fires_when_empty = isinstance(spec.window, Batched) or passes_marks(spec.window)
+        self.fires_when_empty = isinstance(spec.window, Batched) or passes_marks(spec.arrival_window)
         self._kind = EventType.EVICTION if self._emits_window_marks else EventType.TRIGGER
         if isinstance(spec.window, Batched):
             self._kind = _EVENT_OF_OUTPUT[spec.window.stream]
@@ -170,7 +170,7 @@ class OperatorWindowOutput:
         self._keys = keys
         self._results = results
         self._emits_window_marks = isinstance(spec.window, Tumbling)
-        self._passes_marks = passes_marks(spec.window)
+        self._passes_marks = passes_marks(spec.arrival_window)
 
     def needs_empty(self, kind: EventType) -> bool:
         """Return whether the operator receives them, too."""
@@ -218,7 +218,7 @@ class OperatorWindowOutput:
             )
 
 
-def passes_marks(window: Window) -> bool:
+def passes_marks(window: ArrivalWindow) -> bool:
     """Return whether the log has a row of each tumble, with its window mark (docs/semantics.md section 2.5)."""
     return isinstance(window, Tumbling) and window.passes_marks
 

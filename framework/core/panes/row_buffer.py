@@ -40,7 +40,7 @@ class PaneRowBuffer:
         self._schema = pa.schema([*that_may_be_null(columns), *(pa.field(name, pa.int64()) for name in added)])
         self._geometry = geometry
         self._record = record
-        self._storage = RowStorage(store, record, self._schema, history)
+        self._storage = RowStorage(store, record.row_runs, self._schema, history)
         self._new = self._schema.empty_table()
         self._index: CellIndex | None = None
         self._rows: pa.Table | None = None

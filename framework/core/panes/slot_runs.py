@@ -16,7 +16,6 @@ import pyarrow as pa
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_rows, decode_table, encode_rows, encode_table
 from panekeeper.state.history import History
-from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 SLICES_KIND = "slices"
@@ -99,12 +98,14 @@ class RowStorage:
     gets one with every batch, and a list of all of them would be written with every batch.
     """
 
-    def __init__(self, store: KeyGroupStore, record: IntervalRecord, columns: pa.Schema, history: History) -> None:
-        """Read nothing yet; `record.row_runs` is kept up to date, and `columns` are those that are read."""
+    def __init__(
+        self, store: KeyGroupStore, runs: dict[tuple[int, int], int], columns: pa.Schema, history: History
+    ) -> None:
+        """Read nothing yet; `runs` are those in the header, and kept up to date; `columns` are those that are read."""
         self._store = store
         self._columns = columns
         self._history = history
-        self._runs = record.row_runs
+        self._runs = runs
         self._tables: dict[tuple[int, int], list[pa.Table]] = {}
 
     @property

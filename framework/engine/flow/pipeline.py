@@ -56,7 +56,7 @@ class InputPort:
 
         With marks in the stream it does not, nor where Spark does not keep the watermark.
         """
-        return self.has_spark_watermark and self.spec.has_panes and not self.intake.has_mark_column
+        return self.has_spark_watermark and self.spec.uses_event_time and not self.intake.has_mark_column
 
     @property
     def has_spark_watermark(self) -> bool:
@@ -70,7 +70,7 @@ class InputPort:
     @property
     def uses_wall_clock(self) -> bool:
         """Whether the window waits for instants of the wall clock."""
-        if self.spec.has_panes:
+        if self.spec.uses_event_time:
             return self.intake.idle is not None or self.has_arrival_times
         return self.intake.arrival_time is None and not self.intake.has_mark_column
 
@@ -129,6 +129,7 @@ class InputPort:
         """
         intake, folding = self.intake, self.folding()
         needs_rest = self._needs_rest() if has_rest else None
+        has_own_watermark = self.spec.uses_event_time and not self.has_spark_watermark
         looks_at_watermark = self.uses_watermark_timer and (folding is not None or needs_rest == "late")
         return Packer(
             group_ids=ids,
@@ -142,7 +143,9 @@ class InputPort:
             port=self.spec.port,
             has_clock=self.time == ARRIVAL_TIME and intake.arrival_time is not None and len(ids) > 1,
             sorted_later=bool(intake.order_by),
-            watermark_delay_us=None if self.has_spark_watermark or not self.spec.has_panes else intake.watermark_us,
+            watermark_delay_us=None
+            if self.has_spark_watermark or not self.spec.uses_event_time
+            else intake.watermark_us,
             tells_when=intake.idle is not None,
             by_partition=intake.watermark_by is not None,
             folding=folding,
@@ -157,7 +160,7 @@ class InputPort:
             return "all"  # it gets the rows one by one; one that needs all rows of a firing fails with all of them
         if isinstance(self.spec.window, Session) and self.spec.window.has_column_gap:
             return "all"  # a row may have no gap
-        return "late" if self.spec.has_panes else None
+        return "late" if self.spec.uses_event_time else None
 
     def folding(self) -> RowFolding | SessionFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
@@ -219,6 +222,8 @@ class Pipeline:
         if spec.operator is not None:
             own = spec.operator.operator if isinstance(spec.operator, OperatorWithListeners) else spec.operator
             computed["operator"] = type(own).__qualname__
+        if spec.join is not None:
+            computed["join"] = spec.join.declaration()
         if spec.handlers:
             computed["handlers"] = [type(handler).__qualname__ for handler in spec.handlers]
         first, *others = self.ports

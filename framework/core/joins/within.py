@@ -1,0 +1,209 @@
+"""One batch of an interval join: new rows meet the kept ones of the other port, and are kept for those to come.
+
+A row is late once the watermark has passed it by more than the discard age, as is its last possible partner then: a row
+without a match is given up, and goes out with nulls, once that is so. So no result is ever taken back
+(docs/semantics.md section 16).
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.joins.kept_rows import KeptRows
+from panekeeper.framework.core.joins.matching import UNEQUAL, matches
+from panekeeper.framework.core.joins.rows import JoinedColumns
+from panekeeper.framework.core.panes.window import RowCounts
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.quarantine import Quarantine
+from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows, Watermark, of_all_ports
+from panekeeper.framework.declarations.durations import duration_text
+from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.declarations.joins import Within
+from panekeeper.state.records import NO_WATERMARK, JoinRecord
+from panekeeper.state.store import KeyGroupStore, PortStore
+
+_BEFORE_ALL = -(2**63)
+
+
+class EqualColumns:
+    """Numbers the values of the columns that must be equal, the same on both ports."""
+
+    def __init__(self, spec: JobSpec) -> None:
+        assert spec.join is not None
+        self._equal = spec.join.equal
+        kinds = spec.columns
+        self.keys = PartitionKeys(pa.schema([kinds.field(name) for name in self._equal[0]]))
+
+    def normal(self, rows: pa.Table, port: int) -> pa.Table:
+        """Return new rows of a port with equal float keys as equal bits, as `PartitionKeys.with_normal_keys`."""
+        normal = self.keys.with_normal_keys(self._of(rows, port))
+        for own, column in zip(self._equal[port], normal.columns, strict=True):
+            rows = rows.set_column(rows.column_names.index(own), own, column)
+        return rows
+
+    def codes(self, port: int, rows: pa.Table) -> np.ndarray:
+        """Return the code of each row; `UNEQUAL` if one of its columns is null."""
+        keys = self._of(rows, port)
+        codes = self.keys.encode(keys)
+        for column in keys.columns:
+            if column.null_count:
+                codes = np.where(column.is_null().to_numpy(), UNEQUAL, codes)
+        return codes
+
+    def _of(self, rows: pa.Table, port: int) -> pa.Table:
+        return rows.select(self._equal[port]).rename_columns(self.keys.schema.names)
+
+
+class WithinBatch:
+    """An interval join for one batch: loaded when it is made, stored by `save`."""
+
+    def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
+        assert isinstance(spec.window, Within)
+        assert spec.join is not None
+        self._spec, self._window, self._join = spec, spec.window, spec.join
+        self._store = store
+        self._stored_header = store.read_header()
+        self._record = JoinRecord.decode(self._stored_header)
+        self._equal = EqualColumns(spec)
+        self._columns = JoinedColumns(spec)
+        self._kept = [
+            KeptRows(
+                port,
+                spec.window,
+                self._record.ports[port.port],
+                PortStore(store, port.port) if port.port else store,
+                partial(self._equal.codes, port.port),
+            )
+            for port in spec.ports
+        ]
+        self._quarantines = [Quarantine(port, PartitionKeys(port.keys)) for port in spec.ports]
+        self._counts = RowCounts()
+        self._results: list[pa.Table] = []
+
+    def process(self, step: PortStep) -> None:
+        """Process one step; the wall clock and marks do not concern a join."""
+        match step:
+            case Rows(table, port):
+                if table.num_rows:
+                    self._on_rows(self._without_late(table, port), port)
+            case Watermark(us):
+                self._on_watermark(us)
+            case Flush():
+                self._on_flush()
+
+    def save(self) -> BatchOutcome:
+        """Write what changed and return what the batch did."""
+        record = self._record
+        for kept in self._kept:
+            kept.save()
+        header = record.encode()
+        if header != self._stored_header:
+            self._store.write_header(header)
+        rejected = [quarantine.table for quarantine in self._quarantines]
+        return BatchOutcome(
+            results=pa.concat_tables(self._results) if self._results else None,
+            rejected=of_all_ports(self._spec.rejected_schema, rejected, keys=[]),
+            counts=asdict(self._counts),
+            due_watermark_us=self._due(),
+            watermark=None if record.watermark == NO_WATERMARK else record.watermark,
+            kept_rows=sum(kept.number for kept in self._kept),
+        )
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def _without_late(self, table: pa.Table, port: int) -> pa.Table:
+        times, record = table.column(EVENT_TIME).to_numpy(), self._record
+        late = np.full(len(times), record.flushed)
+        if record.watermark != NO_WATERMARK:
+            late |= times < record.watermark - self._window.age_us
+        self._counts.rows_in += len(times)
+        self._counts.dropped_late += int(late.sum())
+        self._counts.admitted += int((~late).sum())
+        if not late.any():
+            return table
+        self._quarantines[port].add_late(table.filter(pa.array(late)), self._lateness_text)
+        return table.filter(pa.array(~late))
+
+    def _on_rows(self, table: pa.Table, port: int) -> None:
+        mine, theirs = self._kept[port], self._kept[1 - port]
+        table = self._equal.normal(table, port)
+        codes = self._equal.codes(port, table)
+        if not self._join.goes_out_alone(port):  # what can match nothing is of no use
+            table, codes = table.filter(pa.array(codes != UNEQUAL)), codes[codes != UNEQUAL]
+        if not table.num_rows:
+            return
+        times = table.column(EVENT_TIME).to_numpy()
+        before, after = self._window.reach(port)
+        theirs.read_between(times - before, times + after)
+        own_at, their_at = matches(codes, times - before, times + after, theirs.codes, theirs.times)
+        mine.add(table)
+        if not len(own_at):
+            return
+        own, their = table.take(pa.array(own_at)), theirs.rows.take(pa.array(their_at))
+        self._emit([their, own] if port else [own, their], Reason.MATCH)
+        if self._join.goes_out_alone(1 - port):
+            theirs.mark_matched(their_at)
+        if self._join.goes_out_alone(port):
+            mine.mark_matched(mine.rows.num_rows - table.num_rows + own_at)  # the new ones are the last
+
+    # -- watermark -------------------------------------------------------------------------------------------
+
+    def _on_watermark(self, watermark: int) -> None:
+        """Give up rows whose last possible partner would be late by now."""
+        if watermark <= self._record.watermark or self._record.flushed:
+            return
+        previous, self._record.watermark = self._record.watermark, watermark
+        for port, kept in enumerate(self._kept):
+            hold = self._hold(port)
+            start = _BEFORE_ALL if previous == NO_WATERMARK else previous - hold
+            self._give_up(port, start, watermark - hold, Reason.NO_MATCH)
+            kept.drop_before(watermark - hold)
+
+    def _on_flush(self) -> None:
+        """Give up all rows; none is taken any more."""
+        if self._record.flushed:
+            return
+        for port, kept in enumerate(self._kept):
+            watermark = self._record.watermark
+            start = _BEFORE_ALL if watermark == NO_WATERMARK else watermark - self._hold(port)
+            self._give_up(port, start, 2**63 - 1, Reason.FLUSH)
+            kept.drop_before(2**63 - 1)
+        self._record.flushed = True
+
+    def _give_up(self, port: int, start: int, end: int, reason: Reason) -> None:
+        if not self._join.goes_out_alone(port):
+            return
+        kept = self._kept[port]
+        at = kept.give_up(start, end)
+        if len(at):
+            rows = kept.rows.take(pa.array(at))
+            self._emit([None, rows] if port else [rows, None], reason)
+
+    def _hold(self, port: int) -> int:
+        """Return how far behind the watermark the rows of a port still are of use."""
+        return max(self._window.reach(port)[1], 0) + self._window.age_us
+
+    def _due(self) -> int | None:
+        """Return a watermark before which no row is given up; None if none is kept."""
+        firsts = [(kept.first_time(), self._hold(port)) for port, kept in enumerate(self._kept)]
+        due = [time + hold + 1 for time, hold in firsts if time is not None]
+        return max(min(due), self._record.watermark + 1) if due else None
+
+    # -- results ---------------------------------------------------------------------------------------------
+
+    def _emit(self, rows: list[pa.Table | None], reason: Reason) -> None:
+        (number, *_) = {one.num_rows for one in rows if one is not None}
+        columns = [*self._columns.of(rows, number), pa.array([reason.value] * number)]
+        self._results.append(pa.table(columns, schema=self._spec.results_schema))
+
+    def _lateness_text(self, time: int | None) -> str:
+        if self._record.flushed or time is None:
+            return "the job was flushed; its joins take no more rows"
+        return (
+            f"{duration_text((self._record.watermark - time) / 1e6)} behind the watermark: older than the discard age"
+        )

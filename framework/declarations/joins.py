@@ -1,0 +1,110 @@
+"""How rows of two streams are joined: which columns must be equal, how far times may be apart, who goes out alone.
+
+`panekeeper.framework.core.joins` has what runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal
+
+from panekeeper.framework.declarations.durations import Duration, duration_text, to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+
+JoinKind = Literal["inner", "left", "right", "full"]
+"""Whose rows go out with nulls if they have no match: none, those of port 0, of port 1, or of both."""
+
+_ALONE: Mapping[str, tuple[bool, bool]] = {
+    "inner": (False, False),
+    "left": (True, False),
+    "right": (False, True),
+    "full": (True, True),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Join:
+    """Which rows of two ports match, and what a result row has of them.
+
+    Attributes:
+        how: whose rows go out without a match.
+        equal: the columns of each port that must be equal, in the same order: first the partition columns.
+        columns: the other columns of each port -> the result columns that they become.
+    """
+
+    how: JoinKind
+    equal: tuple[tuple[str, ...], tuple[str, ...]]
+    columns: tuple[Mapping[str, str], Mapping[str, str]]
+
+    def goes_out_alone(self, port: int) -> bool:
+        """Return whether a row of this port without a match is a result."""
+        return _ALONE[self.how][port]
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint, beside partition and result columns."""
+        return {"how": self.how, "equal": [list(names) for names in self.equal]}
+
+
+def require_kind(how: object) -> None:
+    """Raise `DeclarationError` for what is no kind of join."""
+    if not isinstance(how, str) or how not in _ALONE:
+        raise DeclarationError(f"how is {how!r}; it must be 'inner', 'left', 'right' or 'full'")
+
+
+@dataclass(frozen=True)
+class Within:
+    """A row of port 0 at t meets the rows of port 1 at `[t - before, t + after]`, both ends among them.
+
+    It stands in the place of a window on both ports. The watermark of both is one.
+
+    Args:
+        before: how much earlier a row of port 1 may be; less than 0 if it has to be later.
+        after: how much later it may be; less than 0 if it has to be earlier.
+        discard_age: how far a row may lie behind the watermark before it is dropped as late, >= 0.
+
+    Raises:
+        DeclarationError: no time is in the range, or a negative discard age.
+    """
+
+    before: Duration
+    after: Duration
+    _: KW_ONLY
+    discard_age: Duration = 0
+
+    def __post_init__(self) -> None:
+        if self.before_us + self.after_us < 0:
+            raise DeclarationError(
+                f"before is {duration_text(self.before_us / 1e6)} and after {duration_text(self.after_us / 1e6)}, so "
+                "no time is in [t - before, t + after]; their sum must not be negative"
+            )
+        if self.age_us < 0:
+            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+
+    @property
+    def before_us(self) -> int:
+        """How much earlier a row of port 1 may be, in microseconds."""
+        return to_us(self.before, "before")
+
+    @property
+    def after_us(self) -> int:
+        """How much later a row of port 1 may be, in microseconds."""
+        return to_us(self.after, "after")
+
+    @property
+    def age_us(self) -> int:
+        """How far behind the watermark a row is still taken, in microseconds."""
+        return to_us(self.discard_age, "discard_age")
+
+    def reach(self, port: int) -> tuple[int, int]:
+        """Return how far before and after a row of this port its partners may be, in microseconds."""
+        return (self.after_us, self.before_us) if port else (self.before_us, self.after_us)
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        return {
+            "kind": "within",
+            "before_us": self.before_us,
+            "after_us": self.after_us,
+            "discard_age_us": self.age_us,
+        }
