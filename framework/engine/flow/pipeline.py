@@ -143,9 +143,7 @@ class InputPort:
             port=self.spec.port,
             has_clock=self.time == ARRIVAL_TIME and intake.arrival_time is not None and len(ids) > 1,
             sorted_later=bool(intake.order_by),
-            watermark_delay_us=None
-            if self.has_spark_watermark or not self.spec.uses_event_time
-            else intake.watermark_us,
+            watermark_delay_us=intake.watermark_us if has_own_watermark else None,
             tells_when=intake.idle is not None,
             by_partition=intake.watermark_by is not None,
             folding=folding,
