@@ -93,6 +93,8 @@ class IntervalRecord:
         )
 
 
+ARCHIVES = 2**50
+"""No leaf has so great a number."""
 SESSIONS, DUE, ROW_VALUES = range(3)
 """Places in the record of a leaf, one stored part of the open sessions of a key group (`core.sessions.leaves`): number
 of sessions in segment ("sessions", leaf, 0), none if there is no segment; least watermark at which one of them has
@@ -112,6 +114,9 @@ class SessionRecord:
     """A flush closed every session for good."""
     leaves: dict[int, list[int]] = field(default_factory=dict)
     """Number of a leaf -> what it has. The partitions of leaf 2**d + b have b as the last d bits of their hash."""
+    archives: dict[int, list[int]] = field(default_factory=dict)
+    """Number of an archive -> what it has, as a leaf; then the leaf whose partitions they are of, which may have been
+    split since; their least first row and greatest end, us. Its segments are those of leaf `ARCHIVES` + number."""
 
     def encode(self) -> bytes:
         """Return the header as bytes."""
@@ -120,6 +125,7 @@ class SessionRecord:
             "next_seq": self.next_seq,
             "flushed": self.flushed,
             "leaves": sorted(self.leaves.items()),
+            "archives": sorted(self.archives.items()),
         }
         return encode_header(fields, {})
 
@@ -129,7 +135,7 @@ class SessionRecord:
         if value is None:
             return cls()
         fields, _ = decode_header(value)
-        fields["leaves"] = dict(fields["leaves"])
+        fields["leaves"], fields["archives"] = dict(fields["leaves"]), dict(fields["archives"])
         return cls(**fields)
 
 

@@ -29,7 +29,7 @@ class SessionBatch:
         self._stored_header = store.read_header()
         self._record = SessionRecord.decode(self._stored_header)
         keys = PartitionKeys(spec.keys)
-        leaves = Leaves(self._record.leaves, keys)
+        leaves = Leaves(self._record, keys)
         self._results = SessionResults(spec, spec.window, keys, Quarantine(spec, keys))
         contents, output = _contents_and_output(spec, spec.window, store, keys, leaves, self._results)
         self._window = SessionWindow(spec.window, self._record, keys, store, leaves, contents, output)

@@ -82,23 +82,31 @@ class SessionCells:
             one.finish_ranges(state, low, high, place) for one, state in zip(self._accumulators, states, strict=True)
         ]
 
-    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
+    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, archive: int | None = None) -> int:
         order, low, high = self._ranges(codes, first, last)
         edges = np.bincount(low, minlength=len(order) + 1) - np.bincount(high, minlength=len(order) + 1)
-        kept = np.sort(order[np.cumsum(edges)[:-1] == 0])
+        gone = np.cumsum(edges)[:-1] > 0
+        if archive is not None:
+            self._store.write(CELLS_KIND, archive, 0, encode_table(self._stored(order[gone])))
+        kept = np.sort(order[~gone])
         self._codes, self._slices = self._codes[kept], self._slices[kept]
         self._states = [[column.take(pa.array(kept)) for column in state] for state in self._states]
+        return 0
 
     def absorb(self, leaf: int) -> None:
         self._store.remove(CELLS_KIND, leaf, 0)
 
     def save(self, changed: list[int]) -> None:
         at, bounds = self._leaves.places(self._codes, changed)
-        table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
-        here = [[column.take(pa.array(at)) for column in state] for state in self._states]
-        table = append_states(table, here, [one.number for one in self._accumulators])
+        table = self._stored(at)
         for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
             self._store.write(CELLS_KIND, leaf, 0, encode_table(table.slice(begin, end - begin)))
+
+    def _stored(self, at: np.ndarray) -> pa.Table:
+        """Return the cells at these positions as they are stored."""
+        table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
+        here = [[column.take(pa.array(at)) for column in state] for state in self._states]
+        return append_states(table, here, [one.number for one in self._accumulators])
 
     def _ranges(
         self, codes: np.ndarray, first: np.ndarray, last: np.ndarray

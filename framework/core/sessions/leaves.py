@@ -3,6 +3,9 @@
 A value holds some hundred sessions, so a batch reads and writes those that it touches, however many are kept. One that
 grows beyond is split by one more bit of the hash; two that have become small, and are in memory, become one again. The
 header lists the leaves, with the watermark at which each has something to do.
+
+Sessions that only wait until they close may be many times as many as those that rows still join. So where a leaf has
+enough of them they go to an archive of their own, which is read when a row comes so late, or when one of them is due.
 """
 
 from __future__ import annotations
@@ -16,8 +19,8 @@ import pyarrow.compute as pc
 from panekeeper.framework.core.aggregates.approx_distinct import is_hashable, stable_hashes
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.stable_order import gather_ranges, stable_order
-from panekeeper.state.records import SESSIONS
+from panekeeper.framework.core.stable_order import gather_ranges, ranked, stable_order
+from panekeeper.state.records import ARCHIVES, SESSIONS, SessionRecord
 
 ROOT = 1
 """The leaf of all partitions. Leaf 2**d + b has those whose hash ends with the d bits b."""
@@ -25,6 +28,7 @@ _LEAST = 64
 """A leaf has so many sessions at most. Where there are very many, leaves are larger, or the header would be."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _DEEPEST = 40
+NEVER = 2**63 - 1
 
 
 class Leaves:
@@ -33,9 +37,10 @@ class Leaves:
     Without any record there is the root alone.
     """
 
-    def __init__(self, records: dict[int, list[int]], keys: PartitionKeys) -> None:
+    def __init__(self, record: SessionRecord, keys: PartitionKeys) -> None:
         self._keys = keys
-        self.records = records
+        self.records = record.leaves
+        self.archives = record.archives
         self._hashes = np.empty(0, dtype=np.int64)
         self._known = np.empty(0, dtype=np.int64)
         self._depths: list[int] | None = None
@@ -52,6 +57,22 @@ class Leaves:
             place = np.minimum(np.searchsorted(self._known, here), len(self._known) - 1)
             leaves = np.where(self._known[place] == here, here, leaves)
         return leaves
+
+    def archives_touched(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> list[int]:
+        """Return the archives that may have a session of one of these partitions which touches the interval."""
+        if not self.archives or not len(codes):
+            return []
+        hashes, touched = self._hash_of_each()[codes], []
+        numbers = np.fromiter(self.archives, dtype=np.int64)
+        leaves, lows, highs = np.array(list(self.archives.values()), dtype=np.int64)[:, -3:].T
+        for depth in {depth_of(leaf) for leaf in set(leaves.tolist())}:
+            here, place = ranked((1 << depth) | (hashes & ((1 << depth) - 1)))
+            first, last = np.full(len(here), NEVER), np.full(len(here), -NEVER)
+            np.minimum.at(first, place, low)
+            np.maximum.at(last, place, high)
+            at = np.minimum(np.searchsorted(here, leaves), len(here) - 1)
+            touched += numbers[(here[at] == leaves) & (lows <= last[at]) & (highs >= first[at])].tolist()
+        return touched
 
     def places(self, codes: np.ndarray, leaves: list[int]) -> tuple[np.ndarray, list[int]]:
         """Return (positions, bounds): where the partitions of each of these leaves, ascending, are among `codes`.
@@ -74,6 +95,11 @@ class Leaves:
     def sessions(self) -> int:
         """Number of open sessions, as far as the records know."""
         return sum([one[SESSIONS] for one in self.records.values()])
+
+    def known(self, leaf: int) -> list[int]:
+        """Return the record of a leaf, or of the archive that is stored as one."""
+        found = self.archives.get(leaf - ARCHIVES) if leaf >= ARCHIVES else self.records.get(leaf)
+        return no_sessions() if found is None else found
 
     def split(self, leaf: int) -> tuple[int, int]:
         """Put two leaves in the place of one, and return them."""

@@ -14,7 +14,7 @@ from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, Pla
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.panes.pane_index import SlicePlaces
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
+from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 from panekeeper.state.codec import decode_rows, encode_rows, that_may_be_null, with_columns
 from panekeeper.state.history import History
@@ -60,7 +60,7 @@ class SessionRows:
 
     def absorb(self, leaf: int) -> None:
         self._read(leaf)
-        record = self._leaves.records.get(leaf, no_sessions())
+        record = self._leaves.known(leaf)
         for number in range(record[ROW_VALUES]):
             self._store.remove(ROWS_KIND, leaf, number)
         record[ROW_VALUES] = 0
@@ -82,12 +82,17 @@ class SessionRows:
         rows, offsets = self.content(codes, first, last)
         return [one.from_content(rows, offsets, place) for one in self._accumulators]
 
-    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
+    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, archive: int | None = None) -> int:
         for leaf in set(self._leaves.of(codes).tolist()):
             self.absorb(leaf)
         rows, low, high = _ranges(self._new, self._keys, codes, first, last)
         edges = np.bincount(low, minlength=rows.num_rows + 1) - np.bincount(high, minlength=rows.num_rows + 1)
-        self._new = rows.filter(pa.array(np.cumsum(edges)[:-1] == 0))
+        gone = np.cumsum(edges)[:-1] > 0
+        if archive is not None:
+            value = encode_rows(rows.filter(pa.array(gone)).combine_chunks(), self._history.declaration)
+            self._store.write(ROWS_KIND, archive, 0, value)
+        self._new = rows.filter(pa.array(~gone))
+        return 1
 
     def save(self, changed: list[int]) -> None:
         for leaf in changed:
@@ -104,7 +109,7 @@ class SessionRows:
 
     def _read(self, leaf: int) -> None:
         """Read the stored rows of a leaf, unless they are in memory."""
-        record = self._leaves.records.get(leaf, no_sessions())
+        record = self._leaves.known(leaf)
         if leaf not in self._loaded and record[ROW_VALUES]:
             values = (self._store.read(ROWS_KIND, leaf, number) for number in range(record[ROW_VALUES]))
             known = self._history.carried_since

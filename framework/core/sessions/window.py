@@ -31,7 +31,7 @@ from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.codec import decode_table, encode_table
-from panekeeper.state.records import DUE, SESSIONS, SessionRecord
+from panekeeper.state.records import ARCHIVES, DUE, SESSIONS, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 SESSIONS_KIND = "sessions"
@@ -68,8 +68,11 @@ class SessionContents(Protocol):
         """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
         ...
 
-    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> None:
-        """Remove what is within these times of a partition, pair by pair."""
+    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, archive: int | None = None) -> int:
+        """Remove what is within these times of a partition, pair by pair; store it under an archive, if one is given.
+
+        Return how many values the archive has that are listed in its record.
+        """
         ...
 
     def absorb(self, leaf: int) -> None:
@@ -144,6 +147,7 @@ class SessionWindow:
         codes, ends = self.keys.encode(table), times + gaps
         late = self._is_closed(ends)
         self._load(self.leaves.of(codes))
+        self._load_archives(self.leaves.archives_touched(codes, times, ends))
         rows = SessionColumns.of_rows(codes, times, times, ends)
         if self.output.needs_every_join:
             self._join_one_by_one(table, rows, late)
@@ -172,6 +176,7 @@ class SessionWindow:
                 "something else than its job. Restore it from a savepoint"
             )
         self._load(self.leaves.of(codes))
+        self._load_archives(self.leaves.archives_touched(codes, first, last + gap))
         rows = SessionColumns.of_rows(codes, first, last, last + gap)
         at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
         self._count(numbers, np.ones(len(codes), dtype=np.bool_), first + gap)
@@ -183,6 +188,7 @@ class SessionWindow:
             return
         previous, self.record.watermark = self.record.watermark, watermark
         self._load(np.array([leaf for leaf, one in self.leaves.records.items() if one[DUE] <= watermark], np.int64))
+        self._load_archives([number for number, one in self.leaves.archives.items() if one[DUE] <= watermark])
         ends, ready = self._ends(), self._ready()
         reasons = np.where(ready > previous, Reason.WATERMARK.value, Reason.LATE.value)
         self._apply(self._waits() & (ready <= watermark), self._is_closed(ends), reasons)
@@ -191,6 +197,7 @@ class SessionWindow:
         """Fire every session that has new rows, with reason FLUSH, and close all for good."""
         if not self.record.flushed:
             self._load(np.fromiter(self.leaves.records, np.int64))
+            self._load_archives([*self.leaves.archives])
             every = np.ones(len(self.open), dtype=np.bool_)
             self._apply(self._waits(), every, np.full(len(every), Reason.FLUSH.value))
         self.record.flushed = True
@@ -205,17 +212,19 @@ class SessionWindow:
     def due(self) -> int | None:
         """Return the least watermark (us) at which a session completes, fires again or closes; None: none is open."""
         due = [one[DUE] for one in self.leaves.records.values() if one[SESSIONS]]
+        due += [one[DUE] for one in self.leaves.archives.values()]
         return max(min(due), self.record.watermark + 1) if due else None
 
     @property
     def count(self) -> int:
         """Number of open sessions, once saved."""
-        return self.leaves.sessions
+        return self.leaves.sessions + sum([one[SESSIONS] for one in self.leaves.archives.values()])
 
     def save(self) -> SessionRecord:
         """Write what changed and return the record to be written as the header."""
+        self._archive()
         changed, records = sorted(self._fit_leaves()), self.leaves.records
-        due = np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+        due = self._due()
         at, bounds = self.leaves.places(self.open.columns.codes, changed)
         table = self.open.stored(at)
         for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
@@ -398,6 +407,45 @@ class SessionWindow:
         if stored:
             self.open.add_stored([decode_table(self.store.read(SESSIONS_KIND, leaf, 0)) for leaf in stored])
             self.contents.load(stored)
+
+    def _due(self) -> np.ndarray:
+        """Return the watermark at which each session has something to do."""
+        return np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+
+    def _load_archives(self, numbers: list[int]) -> None:
+        """Move the sessions of archives back to the leaves of their partitions."""
+        if not numbers:
+            return
+        before, leaves = len(self.open), [ARCHIVES + number for number in numbers]
+        self.open.add_stored([decode_table(self.store.read(SESSIONS_KIND, leaf, 0)) for leaf in leaves])
+        self.contents.load(leaves)
+        for number, leaf in zip(numbers, leaves, strict=True):
+            self._absorb(leaf)
+            del self.leaves.archives[number]
+        own = self.leaves.of(self.open.columns.codes[before:])
+        self._load(own)
+        self._changed.update(own.tolist())
+
+    def _archive(self) -> None:
+        """Store the sessions apart that rows in time do not join any more, where a changed leaf has many of them."""
+        due = self._due()
+        waits = (self._ends() <= self.record.watermark) & (due > self.record.watermark)
+        leaf_of_each, gone = self.leaves.of(self.open.columns.codes), np.zeros(len(self.open), dtype=np.bool_)
+        for leaf in self._changed:
+            at = np.flatnonzero(waits & (leaf_of_each == leaf)) if waits.any() else ()
+            if len(at) < self.leaves.capacity:
+                continue
+            at = at[stable_order(self.open.columns.first[at])]
+            for begin in range(0, len(at), self.leaves.capacity):
+                some = at[begin : begin + self.leaves.capacity]
+                own, number = self.open.columns.take(some), max(self.leaves.archives, default=-1) + 1
+                self.store.write(SESSIONS_KIND, ARCHIVES + number, 0, encode_table(self.open.stored(some)))
+                values = self.contents.remove(own.codes, own.first, own.last, ARCHIVES + number)
+                what = [len(some), int(due[some].min()), values, leaf, int(own.first.min()), int(own.end.max())]
+                self.leaves.archives[number] = what
+                gone[some] = True
+        if gone.any():
+            self.open.remove(gone)
 
     def _absorb(self, leaf: int) -> None:
         """Remove what is stored of a leaf: it is in memory."""
