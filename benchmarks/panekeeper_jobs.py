@@ -7,7 +7,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.contenders import Query
-from panekeeper import Count, Delta, Emit, Event, Operator, Sliding, Time, TimeInterval, Tumbling, agg, windowed
+from panekeeper import (
+    Count,
+    Delta,
+    Emit,
+    Event,
+    Operator,
+    Session,
+    Sliding,
+    Time,
+    TimeInterval,
+    Tumbling,
+    agg,
+    windowed,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,6 +28,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import Computation
 
 PANES = ("key", "pane_start", "pane_end")
+SESSIONS = ("key", "session_start", "session_end")
 FIRINGS = ("key", "fired_at")
 
 
@@ -26,17 +40,18 @@ class Median(Operator):
         emit(median=float(np.median(event.column("v"))))
 
 
-def panes(source: DataFrame, window: TimeInterval, key_groups: int | None = None) -> Computation:
-    """The greatest value and the number of rows of each key and pane."""
+def panes(source: DataFrame, window: TimeInterval | Session, key_groups: int | None = None) -> Computation:
+    """The greatest value and the number of rows of each key and pane, or session."""
     stream = windowed(source, name="panes", partition_by="key", event_time="ts", key_groups=key_groups)
     return stream.window(window).aggregate(highest=agg.max("v"), n=agg.count())
 
 
-def panes_query(window: TimeInterval) -> Query:
+def panes_query(window: TimeInterval | Session) -> Query:
     """As `panes`, for any sink."""
+    columns = SESSIONS if isinstance(window, Session) else PANES
 
     def query(source: DataFrame, checkpoint: str) -> DataFrame:
-        return panes(source, window).transform(checkpoint=checkpoint).select(*PANES, "highest", "n")
+        return panes(source, window).transform(checkpoint=checkpoint).select(*columns, "highest", "n")
 
     return query
 

@@ -28,3 +28,16 @@ def panes_query(duration: str, period: str | None = None) -> Query:
         )
 
     return query
+
+
+def sessions_query(gap: str) -> Query:
+    """The greatest value and the number of rows of each key and session, once the watermark has passed it."""
+
+    def query(source: DataFrame, _checkpoint: str) -> DataFrame:
+        session = F.session_window("ts", gap)
+        grouped = source.withWatermark("ts", "0 seconds").groupBy("key", session.alias("session"))
+        counted = grouped.agg(F.max("v").alias("highest"), F.count("*").alias("n"))
+        bounds = (F.col(f"session.{name}").alias(f"session_{name}") for name in ("start", "end"))
+        return counted.select("key", *bounds, "highest", "n")
+
+    return query

@@ -11,10 +11,11 @@ from benchmarks.bytewax_flow import DataflowContender
 from benchmarks.contenders import Contender, Query, SparkContender
 from benchmarks.into_delta import DelayContender, DeltaContender, StartContender
 from benchmarks.tables import PanekeeperTableJob, SparkTableJob, TableJob
-from panekeeper import TimeInterval
+from panekeeper import Session, TimeInterval
 
 US = "panekeeper"
 SPARK = "spark groupBy(window)"
+SPARK_SESSIONS = "spark groupBy(session_window)"
 SPARK_DELTA = "spark groupBy(window) to Delta"
 PER_KEY = "spark transformWithStateInPandas"
 LESS_STATE = "panekeeper, a tenth of the state"
@@ -101,6 +102,41 @@ def many_keys() -> Workload:
 
 
 _RESULT = (*panekeeper_jobs.PANES, "highest", "n")
+
+
+def sessions() -> Workload:
+    """Sessions: about four end in a batch for each key."""
+    peer = SparkContender(name=SPARK_SESSIONS, query=spark_windows.sessions_query("5 seconds"))
+    return Workload(
+        name="sessions",
+        what="Session(5): max and count",
+        us=_us(panekeeper_jobs.panes_query(Session(5))),
+        peers=[WorkloadEntry(contender=peer, aim=3)],
+    )
+
+
+def sessions_into_delta() -> Workload:
+    """Sessions, written to a Delta table; Spark's query appends to one."""
+    columns = (*panekeeper_jobs.SESSIONS, "highest", "n")
+    ours = PanekeeperTableJob(name=US, computed=partial(panekeeper_jobs.panes, window=Session(5)), view=False)
+    theirs = SparkTableJob(name=f"{SPARK_SESSIONS} to Delta", query=spark_windows.sessions_query("5 seconds"))
+    us, peer = (
+        WorkloadEntry(contender=DeltaContender(job=job, columns=columns), share=_MIDDLE, files=12)
+        for job in (ours, theirs)
+    )
+    what = "Session(5): max and count, 20,000 rows a batch, into Delta"
+    return Workload(name="to-delta-sessions-20000", what=what, us=us, peers=[replace(peer, aim=3)])
+
+
+def kept_sessions() -> Workload:
+    """Ten times as many sessions that wait for late rows."""
+    much, little = (panekeeper_jobs.panes_query(Session(5, discard_age=age)) for age in (1000, 100))
+    us, peer = (
+        WorkloadEntry(contender=SparkContender(name=name, query=query), files=14, warm=10)
+        for name, query in ((US, much), (LESS_STATE, little))
+    )
+    what = "Session(5, discard_age=1000): max and count; against discard_age=100"
+    return Workload(name="kept-sessions", what=what, us=us, peers=[replace(peer, aim=1 / 1.3)])
 
 
 def _table_jobs(*, view: bool = False) -> tuple[TableJob, TableJob]:
@@ -246,11 +282,14 @@ def workloads() -> list[Workload]:
             for size, share, files in (("1,000", _TINY, 16), ("20,000", _MIDDLE, 12), ("500,000", 1, 8))
             for view in (False, True)
         ),
+        sessions(),
+        sessions_into_delta(),
         overlapping(),
         many_panes(),
         contents(),
         kept("kept-aggregates", "max and count", panekeeper_jobs.panes_query),
         kept("kept-contents", "median of the rows", panekeeper_jobs.medians),
+        kept_sessions(),
         *in_arrival_order(),
         delay(),
         starts("start", "from the declaration to the first committed batch of a new checkpoint", 1),
