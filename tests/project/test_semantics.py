@@ -6,12 +6,12 @@ import re
 
 import pytest
 
+from tests.project.proofs import missing, proofs_of
 from tests.project.sources import MARKDOWN, ROOT, SOURCES, name_of
 
 PAGE = ROOT / "docs" / "semantics.md"
 
 HEADING = re.compile(r"^#{2,3} (\d+(?:\.\d+)?) (.+)$", re.MULTILINE)
-TEST = re.compile(r"`((?:tests|integration_tests)/[\w./-]+)(?:::(\w+))?`")
 QUOTED = re.compile(r"`(tests/transcripts/[\w./-]+\.yaml)`\s+\(([^()]*)\)")
 CITATION = re.compile(r"docs/semantics\.md sections?\s+(\d+(?:\.\d+)?(?:(?:,| and| to)\s+\d+(?:\.\d+)?)*)")
 
@@ -41,14 +41,9 @@ def proof_of(text: str) -> str:
 @pytest.mark.parametrize("number", sections_with_rules())
 def test_every_section_names_tests_that_exist(number: str) -> None:
     """A rule without a test is not promised, and a renamed test is renamed here too."""
-    named = TEST.findall(proof_of(sections_with_rules()[number]))
+    named = proofs_of(proof_of(sections_with_rules()[number]))
     assert named
-    gone = [
-        (path, function)
-        for path, function in named
-        if not (ROOT / path).exists() or (function and f"def {function}(" not in (ROOT / path).read_text())
-    ]
-    assert gone == []
+    assert missing(named) == []
 
 
 def test_every_quoted_transcript_is_in_its_file() -> None:
