@@ -45,6 +45,8 @@ class IntervalRecord:
     """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds."""
     row_runs: dict[tuple[int, int], int] = field(default_factory=dict)
     """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
+    last_runs: dict[int, int] = field(default_factory=dict)
+    """Stored results of the last firings, where the next takes them back: as `firing_runs`."""
     firing_runs: dict[int, int] = field(default_factory=dict)
     """Stored cells of panes with a rule for their firings: first pane -> how many panes its segment holds."""
     clock: int | None = None
@@ -68,6 +70,8 @@ class IntervalRecord:
         }
         if self.clock is not None:
             fields["clock"] = self.clock
+        if self.last_runs:
+            fields["last"] = sorted(self.last_runs.items())
         if self.firing_runs:
             fields["firings"] = [sorted(self.firing_runs.items()), sorted(self.unfired.items())]
         return encode_header(fields, {} if self.pending is None else {"pending": self.pending})
@@ -87,6 +91,7 @@ class IntervalRecord:
             segments=dict(fields["segments"]),
             row_runs={(first, slots): values for first, slots, values in fields["row_runs"]},
             clock=fields.get("clock"),
+            last_runs=dict(fields.get("last", ())),
             firing_runs=firing_runs,
             unfired=unfired,
             pending=tables.get("pending"),

@@ -39,6 +39,7 @@ from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.firing import PaneFiringOptions
 from panekeeper.framework.declarations.joins import JoinKind, Within
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.policies import Policy, column_read_by
@@ -258,6 +259,11 @@ class StreamWithWindow:
             what = f"aggregate {name}={aggregate}"
             read = aggregate.of_stream(intake.user_columns).columns
             found[name] = replace(aggregate, columns=tuple(intake.find(what, one) for one in read))
+            if getattr(self._input.window, "forgets", False) and aggregate.needs_content:
+                raise DeclarationError(
+                    f"{what} needs all rows of a pane, and this one has partial results of those since it fired last; "
+                    "use an aggregate that merges, or results='accumulating'"
+                )
             if aggregate.condition is not None and aggregate.where is not None:
                 intake.require_condition(what, aggregate.where)
                 conditions[aggregate.condition] = aggregate.where
@@ -582,6 +588,11 @@ def _with_operator(
     )
     all_handlers = (*own, *handlers, *others)
     for one in inputs:
+        if isinstance(one.window, PaneFiringOptions) and one.window.results != "accumulating":
+            raise DeclarationError(
+                f"results is {one.window.results!r}, which is for aggregates; an operator gets the whole content of a "
+                "pane, and emits what it will: leave out results"
+            )
         require_possible_event(operator, [one.window], has_handlers=bool(all_handlers))
     for listener in listeners:
         require_possible_event(listener, [one.window for one in inputs], has_handlers=bool(all_handlers))

@@ -157,6 +157,16 @@ class JobSpec:
         return isinstance(self.window, Session)
 
     @property
+    def retracts(self) -> bool:
+        """Whether a firing takes the result before back."""
+        return getattr(self.window, "results", None) == "retracting"
+
+    @property
+    def discards(self) -> bool:
+        """Whether a firing shows only the rows since the one before."""
+        return getattr(self.window, "results", None) == "discarding"
+
+    @property
     def fires_by_clock(self) -> bool:
         """Whether panes fire by the wall clock, too, so that their rows need an arrival time."""
         return isinstance(self.window, FiringOptions) and self.window.fires_by_clock
@@ -190,10 +200,11 @@ class JobSpec:
         """Schema of the result log.
 
         Time intervals: partition, pane, the user's columns, refinement, whether the pane closes with this row (no
-        firing follows), reason. Sessions: partition, start and end of the session, time of its last row, the user's
-        columns, starts of the sessions whose results the row replaces, then as time intervals. Others: partition,
-        wall-clock instant, the user's columns, number of the firing (rising for each partition), whether the row ends
-        the results of a tumble (a window mark, for the next job's punctuation), reason.
+        firing follows), 1 or -1 where results are taken back, reason. Sessions: partition, start and end of the
+        session, time of its last row, the user's columns, starts of the sessions whose results the row replaces, then
+        as time intervals. Others: partition, wall-clock instant, the user's columns, number of the firing (rising for
+        each partition), whether the row ends the results of a tumble (a window mark, for the next job's punctuation),
+        reason.
 
         Of several ports: which one, after the partition; then what the rows of any of them have. A partition may be
         null, even if the stream has none any more: of those before, windows may be open.
@@ -220,6 +231,7 @@ class JobSpec:
                 *self.retired,
                 *([pa.field("replaces", pa.list_(self.pane_time))] if any_session else []),
                 *([pa.field("refinement", pa.int32()), pa.field("is_final", pa.bool_())] if any_event_time else []),
+                *([pa.field("op", pa.int32())] if self.retracts else []),
                 *(number if any_timed else []),
                 pa.field("reason", pa.string()),
             ]

@@ -15,6 +15,9 @@ from panekeeper.framework.declarations.policies import require_count, require_po
 Emit = Literal["on_complete", "on_close", "on_update"]
 """Which firings a pane has without further rules (docs/semantics.md section 6.7)."""
 
+Results = Literal["accumulating", "discarding", "retracting"]
+"""Which rows a firing shows (docs/semantics.md section 6.8)."""
+
 
 @dataclass(frozen=True)
 class Every:
@@ -80,33 +83,21 @@ class FiringOptions:
         emit: `"on_complete"`: when the watermark reaches the end, and again for late rows; `"on_close"`: once, when the
             pane closes; `"on_update"`: after each micro-batch that changed it, too.
         early: how often it fires before it is complete, while it has rows that have not fired.
-        refire: how often it fires for late rows; at each advancing watermark if not given.
     """
 
     emit: Emit = "on_complete"
     early: Every | None = None
-    refire: Every | None = None
 
-    def require_possible_firing(self, *, takes_late_rows: bool) -> None:
-        """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
+    def require_possible_firing(self) -> None:
+        """Raise `DeclarationError` for options that contradict each other."""
         require_one_of(("on_complete", "on_close", "on_update"), self.emit, "emit")
-        for what, given in (("early", self.early), ("refire", self.refire)):
+        for what, given in self._every.items():
             _require_every(what, given)
-            if given is not None and self.emit != "on_complete":
+            if self.emit != "on_complete":
                 fires = "once, when it closes" if self.emit == "on_close" else "after each micro-batch anyway"
                 raise DeclarationError(
                     f"{what} is {given!r}, but by emit={self.emit!r} a pane fires {fires}; leave out one of them"
                 )
-        if self.refire is not None and self.refire.event_time is not None:
-            raise DeclarationError(
-                f"refire is {self.refire!r}; late rows fire by rows or the wall clock, as by Every(rows=2), or without "
-                "refire at each advance of the watermark"
-            )
-        if self.refire is not None and not takes_late_rows:
-            raise DeclarationError(
-                f"refire is {self.refire!r}, but a pane without discard_age takes no late rows; give discard_age, or "
-                "leave out refire"
-            )
 
     @property
     def keeps_firings(self) -> bool:
@@ -115,7 +106,8 @@ class FiringOptions:
 
     @property
     def _every(self) -> dict[str, Every]:
-        return {name: one for name, one in (("early", self.early), ("refire", self.refire)) if one is not None}
+        """The rules that are declared, by the names of their options."""
+        return {} if self.early is None else {"early": self.early}
 
     @property
     def fires_by_clock(self) -> bool:
@@ -131,6 +123,54 @@ class FiringOptions:
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         emit = {} if self.emit == "on_complete" else {"emit": self.emit}
         return {**emit, **{name: one.declaration() for name, one in self._every.items()}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaneFiringOptions(FiringOptions):
+    """The options of a window of panes that say when these fire, and what a firing shows.
+
+    Attributes:
+        refire: how often a pane fires for late rows; at each advancing watermark if not given.
+        results: what a firing of aggregates shows: `"accumulating"`, all rows of the pane; `"discarding"`, those since
+            it last fired; `"retracting"`, all rows, after a row that takes back the result before.
+    """
+
+    refire: Every | None = None
+    results: Results = "accumulating"
+
+    def require_possible_firing(self, *, takes_late_rows: bool = True) -> None:
+        """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
+        super().require_possible_firing()
+        require_one_of(("accumulating", "discarding", "retracting"), self.results, "results")
+        if self.refire is not None and self.refire.event_time is not None:
+            raise DeclarationError(
+                f"refire is {self.refire!r}; late rows fire by rows or the wall clock, as by Every(rows=2), or without "
+                "refire at each advance of the watermark"
+            )
+        if self.refire is not None and not takes_late_rows:
+            raise DeclarationError(
+                f"refire is {self.refire!r}, but a pane without discard_age takes no late rows; give discard_age, or "
+                "leave out refire"
+            )
+
+    @property
+    def keeps_firings(self) -> bool:
+        """Whether each cell needs a record of how often it fired, and of the rows since."""
+        return super().keeps_firings or self.results != "accumulating"
+
+    @property
+    def forgets(self) -> bool:
+        """Whether a pane keeps what it holds apart from others, and is empty after it has fired."""
+        return self.results == "discarding"
+
+    @property
+    def _every(self) -> dict[str, Every]:
+        return super()._every | ({} if self.refire is None else {"refire": self.refire})
+
+    def firing_declaration(self) -> dict[str, Any]:
+        """Return the options that are not the default: none may change between two runs on one checkpoint."""
+        results = {} if self.results == "accumulating" else {"results": self.results}
+        return super().firing_declaration() | results
 
 
 def _require_every(what: str, given: object) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.firing import FiringOptions, require_one_of
+from panekeeper.framework.declarations.firing import FiringOptions, PaneFiringOptions, require_one_of
 from panekeeper.framework.declarations.policies import (
     Count,
     Policy,
@@ -27,7 +27,7 @@ LatenessRule = Literal["pane", "tuple"]
 
 
 @dataclass(frozen=True)
-class TimeInterval(FiringOptions):
+class TimeInterval(PaneFiringOptions):
     """Panes of equal length in event time: `[k * period + offset, k * period + offset + duration)`.
 
     A pane completes, and fires, when the watermark reaches its end. Rows that come later still join it and make
@@ -51,6 +51,8 @@ class TimeInterval(FiringOptions):
             `Every(event_time="1 minute")`.
         refire: how often a complete pane fires for late rows of a partition: `Every(rows=2)` or `Every("1 minute")`;
             what has not fired then fires when the pane closes. At each advancing watermark if not given.
+        results: what a firing of aggregates shows: `"accumulating"`, all rows of the pane; `"discarding"`, those since
+            it last fired; `"retracting"`, all rows, after a row with `op` = -1 that takes back the result before.
         partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:
@@ -181,10 +183,9 @@ class Session(FiringOptions):
             raise DeclarationError(
                 f"max_duration is {self.max_duration!r}, less than the gap {self.gap!r}; give at least the gap"
             )
-        for option, given in (("early", self.early), ("refire", self.refire)):
-            if given is not None:
-                raise DeclarationError(f"{option} is {given!r}, which sessions do not have; leave it out")
-        self.require_possible_firing(takes_late_rows=self.age_us > 0)
+        if self.early is not None:
+            raise DeclarationError(f"early is {self.early!r}, which sessions do not have; leave it out")
+        self.require_possible_firing()
 
     @property
     def gap_us(self) -> int | None:

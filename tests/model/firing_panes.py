@@ -20,13 +20,14 @@ class Cell:
     new: list[int] = field(default_factory=list)
     fired: int = 0
     complete: bool = False
+    last: tuple[Any, ...] | None = None
     first_at: int | None = None
     due_at: int | None = None
 
 
 @dataclass
 class NaivePanes:
-    """The log of a window, as (key, start in seconds, count, sum, refinement, final, reason).
+    """The log of a window, as (key, start in seconds, count, sum, refinement, final, reason, perhaps op).
 
     `window` has the options of a time interval by their names, durations in seconds; an `Every` is a pair such as
     ("rows", 2), ("clock", 10) or ("event_time", 10).
@@ -141,7 +142,13 @@ class NaivePanes:
         """Add a row to the log."""
         cell = self.cells[pane][key]
         start = self.end_of(pane) - self.window["interval_duration"]
-        self.log.append((key, start, len(cell.rows), sum(cell.rows), cell.fired, closes, reason))
+        results = self.window.get("results")
+        rows = cell.new if results == "discarding" else cell.rows
+        values = len(rows), sum(rows) if rows else None
+        if results == "retracting" and cell.last is not None:
+            self.log.append((key, start, *cell.last, cell.fired - 1, False, reason, -1))
+        self.log.append((key, start, *values, cell.fired, closes, reason, *([1] if results == "retracting" else [])))
+        cell.last = values
         cell.fired, cell.new, cell.complete = cell.fired + 1, [], cell.complete or complete
         cell.due_at = None
 

@@ -8,6 +8,7 @@ from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.firing_rules import CellFirings
 from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.last_results import LastResults
 from panekeeper.framework.core.panes.output import (
     AggregatePaneOutput,
     OperatorPaneOutput,
@@ -37,7 +38,10 @@ class TimeIntervalBatch:
         self._record = IntervalRecord.decode(self._stored_header)
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history.closed)
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
-        contents, output = _build_contents_and_output(spec, store, self._record, keys, geometry, self._results)
+        self._last = LastResults(spec.output, keys, store, self._record) if spec.retracts else None
+        contents, output = _build_contents_and_output(
+            spec, store, self._record, keys, geometry, self._results, self._last
+        )
         counts = FiringCounts(store, keys)
         cells = CellFirings(spec.window, keys, store, self._record) if spec.window.keeps_firings else None
         self._window = TimeIntervalWindow(
@@ -65,6 +69,8 @@ class TimeIntervalBatch:
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
         record, window = self._record, self._window
+        if self._last is not None:
+            self._last.save()
         header = window.save().encode()
         if header != self._stored_header:
             self._store.write_header(header)
@@ -87,6 +93,7 @@ def _build_contents_and_output(
     keys: PartitionKeys,
     geometry: Geometry,
     results: PaneResults,
+    last: LastResults | None,
 ) -> tuple[PaneContents, PaneOutput]:
     if spec.aggregates is None:
         if spec.operator is None:
@@ -96,6 +103,7 @@ def _build_contents_and_output(
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
-        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results)
-    slices = SliceAggregates(accumulators, keys, geometry, store, record, spec.columns.empty_table())
-    return slices, AggregatePaneOutput(slices, results)
+        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results, last)
+    no_rows, by_pane = spec.columns.empty_table(), isinstance(spec.window, TimeInterval) and spec.window.forgets
+    slices = SliceAggregates(accumulators, keys, geometry, store, record, no_rows, by_pane=by_pane)
+    return slices, AggregatePaneOutput(slices, results, last)

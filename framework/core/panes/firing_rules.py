@@ -1,7 +1,7 @@
 """When does each cell fire next, what has it fired before, and how many rows came since?
 
 A cell is a partition and a number: that of a pane. Only windows that declare a rule for their firings have this record
-of each cell (`FiringOptions.keeps_firings`); others need no more than `refinements.py`. What a rule means is
+of each cell (`keeps_firings` of `FiringOptions`); others need no more than `refinements.py`. What a rule means is
 docs/semantics.md section 6.7. Where panes are plays no part here.
 """
 
@@ -18,7 +18,7 @@ from panekeeper.framework.core.panes.refinements import COUNT_COLUMN, PANE_COLUM
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, stable_order
-from panekeeper.framework.declarations.firing import FiringOptions
+from panekeeper.framework.declarations.firing import PaneFiringOptions
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
@@ -97,7 +97,7 @@ class CellFirings:
     """The cells that this batch reads or writes. `record` says what is stored, and which numbers have unfired rows."""
 
     def __init__(
-        self, options: FiringOptions, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord
+        self, options: PaneFiringOptions, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord
     ) -> None:
         """Load nothing yet."""
         self._early, self._refire = options.early or _NOT_BY_RULE, options.refire or _NOT_BY_RULE

@@ -12,11 +12,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
 from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
 from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.panes.last_results import LastResults
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.window import PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
@@ -88,6 +90,7 @@ class PaneResults:
         refinements: pa.Array,
         finals: pa.Array,
         reasons: pa.Array,
+        ops: pa.Array | None = None,
     ) -> None:
         """Add result rows; one entry of each argument a row. Rows of `NO_PANE` have null bounds."""
         nowhere = panes == NO_PANE
@@ -101,6 +104,7 @@ class PaneResults:
             *self._spec.retired_nulls(len(codes)),
             refinements,
             finals,
+            *([] if ops is None else [ops]),
             reasons,
         ]
         self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
@@ -122,9 +126,11 @@ class AggregatePaneOutput:
 
     has_ordered_drops = False
 
-    def __init__(self, source: AggregateSource, results: PaneResults) -> None:
+    def __init__(self, source: AggregateSource, results: PaneResults, last: LastResults | None = None) -> None:
+        """`last` has the last results, where each firing takes the one before back."""
         self._source = source
         self._results = results
+        self._last = last
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Do nothing: the rows are in their cells."""
@@ -158,7 +164,23 @@ class AggregatePaneOutput:
             pa.array(of_panes, kind).take(pa.array(at))
             for of_panes, kind in ((reasons, pa.string()), (finals, pa.bool_()))
         )
-        self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), final, reason)
+        if self._last is None:
+            self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), final, reason)
+            return
+        again, before = self._last.replace(codes, panes, columns)
+        # Each firing comes after the row that takes back the one before it.
+        order = stable_order(np.concatenate([2 * again, 2 * np.arange(len(codes)) + 1]))
+        at, ops = np.concatenate([again, np.arange(len(codes))])[order], np.repeat([-1, 1], [len(again), len(codes)])
+        takes_back = pa.array(ops[order] < 0)
+        self._results.add(
+            codes[at],
+            panes[at],
+            [pa.concat_arrays([old, new]).take(pa.array(order)) for old, new in zip(before, columns, strict=True)],
+            pa.array(refinements[at] - (ops[order] < 0), pa.int32()),
+            pc.and_(final.take(pa.array(at)), pc.invert(takes_back)),
+            reason.take(pa.array(at)),
+            pa.array(ops[order], pa.int32()),
+        )
 
 
 class OperatorPaneOutput:

@@ -38,12 +38,18 @@ class SliceAggregates:
         store: KeyGroupStore,
         record: IntervalRecord,
         no_rows: pa.Table,
+        *,
+        by_pane: bool = False,
     ) -> None:
-        """Load nothing yet; `no_rows` is an empty table of the columns of rows."""
+        """Load nothing yet; `no_rows` is an empty table of the columns of rows.
+
+        `by_pane`: a cell is of a pane, in the place of a slice, so that what one pane holds can be forgotten.
+        """
         self._accumulators = accumulators
         self._no_rows = no_rows
         self._keys = keys
         self._geometry = geometry
+        self._lattice = Geometry(1, 1, 0, 0) if by_pane else geometry
         self._storage = SliceStorage(store, record.segments)
         self._record = record
         self._codes = np.empty(0, dtype=np.int64)
@@ -54,7 +60,7 @@ class SliceAggregates:
 
     def insert(self, table: pa.Table, codes: np.ndarray, slices: np.ndarray, seq: np.ndarray) -> None:
         """Fold rows, or merge partial rows, into their cells, in arrival order."""
-        slots = distinct(self._geometry.slots(slices))
+        slots = distinct(self._lattice.slots(slices))
         self._load(slots)
         loaded = len(self._codes)
         all_codes, all_slices = np.concatenate([self._codes, codes]), np.concatenate([self._slices, slices])
@@ -76,7 +82,7 @@ class SliceAggregates:
         for one, state in pairs:
             rows, cells_of_rows, numbers = table, cells, seq
             if one.begins_us is not None:  # only rows of panes that have the aggregate
-                own = slices >= int(self._geometry.slice_range(self._first_panes(one))[0][0])
+                own = slices >= int(self._lattice.slice_range(self._first_panes(one))[0][0])
                 rows, cells_of_rows, numbers = table.filter(pa.array(own)), cells[own], seq[own]
             joined.append(one.fold(state, cells_of_rows, n_cells, rows, numbers))
         return joined
@@ -115,7 +121,7 @@ class SliceAggregates:
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot, and every cell in memory, that is no part of an open pane."""
-        slots = self._geometry.slots_of_panes(open_panes)
+        slots = self._lattice.slots_of_panes(open_panes)
         self._storage.retain(slots)
         self._changed = self._changed[np.isin(self._changed, slots)]
         keep = self._slices >= self._first_slice(open_panes)
@@ -124,10 +130,22 @@ class SliceAggregates:
             self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
             self._index = None
 
+    def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
+        """Remove the cells of these pairs, where a cell is of a pane."""
+        held = len(self._codes)
+        both = np.concatenate([self._codes, codes]), np.concatenate([self._slices, panes])
+        gone = number_cells(*both)[0][held:]
+        keep = np.ones(held, dtype=np.bool_)
+        keep[gone[gone < held]] = False
+        self._codes, self._slices = self._codes[keep], self._slices[keep]
+        self._states = [[column.filter(pa.array(keep)) for column in state] for state in self._states]
+        self._changed = distinct(np.concatenate([self._changed, self._lattice.slots(panes)]))
+        self._index = None
+
     def save(self) -> None:
         """Write the slots that got rows."""
         if len(self._changed):
-            self._storage.write(self._changed, self._geometry.slots(self._slices), self._stored_cells)
+            self._storage.write(self._changed, self._lattice.slots(self._slices), self._stored_cells)
             self._changed = self._changed[:0]
 
     def _stored_cells(self, at: np.ndarray) -> pa.Table:
@@ -138,12 +156,12 @@ class SliceAggregates:
 
     def _first_slice(self, open_panes: np.ndarray) -> int:
         """Return the first slice of the oldest of these panes; no slice is as great if there is none."""
-        return int(self._geometry.slice_range(open_panes)[0].min(initial=_NO_SLICE))
+        return int(self._lattice.slice_range(open_panes)[0].min(initial=_NO_SLICE))
 
     def _cells_of(self, panes: np.ndarray) -> CellIndex:
-        self._load(self._geometry.slots_of_panes(distinct(panes)))
+        self._load(self._lattice.slots_of_panes(distinct(panes)))
         if self._index is None:
-            self._index = CellIndex(self._codes, self._slices, self._geometry)
+            self._index = CellIndex(self._codes, self._slices, self._lattice)
         return self._index
 
     def _load(self, slots: np.ndarray) -> None:

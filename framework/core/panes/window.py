@@ -74,6 +74,10 @@ class PaneContents(Protocol):
         """Remove every slot that holds no part of an open pane."""
         ...
 
+    def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
+        """Remove what partitions hold in panes, pair by pair; only where panes keep it apart from each other."""
+        ...
+
     def save(self) -> None:
         """Write what changed to the store."""
         ...
@@ -288,8 +292,7 @@ class TimeIntervalWindow:
 
         Partitions do not depend on each other, so a round has the rows of each until the next row at which it fires.
         """
-        panes, offsets = gather_ranges(assigned.oldest, assigned.newest + 1)
-        row_of = np.repeat(np.arange(table.num_rows), np.diff(offsets))
+        panes, row_of = _pairs(assigned)
         joined = cells.place(codes[row_of], panes)
         fires = cells.fire_at_rows(joined)
         if fires is None or not fires.any():
@@ -307,7 +310,11 @@ class TimeIntervalWindow:
     def _join(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self.record.next_seq += n_rows
-        self.contents.insert(table, codes, assigned.slices, seq)
+        if self.window.forgets:
+            panes, row_of = _pairs(assigned)
+            self.contents.insert(table.take(pa.array(row_of)), codes[row_of], panes, seq[row_of])
+        else:
+            self.contents.insert(table, codes, assigned.slices, seq)
         self.output.on_insert(table, codes, assigned.oldest, assigned.newest)
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
@@ -396,6 +403,10 @@ class TimeIntervalWindow:
         if not transitions:
             return
         self.output.on_transitions(transitions)
+        if self.window.forgets:
+            fired = [(t.pane, t.trigger.codes) for t in transitions if t.trigger and t.trigger.codes is not None]
+            for pane, codes in fired:
+                self.contents.forget(codes, np.full(len(codes), pane))
         for transition in transitions:
             state = self.record.panes[transition.pane]
             state.complete |= transition.completes
@@ -422,6 +433,12 @@ class TimeIntervalWindow:
         """Return whether a pane was created after its end: it completes at the next greater watermark."""
         watermark = self.record.watermark
         return any(not s.complete and self._ready(p) <= watermark for p, s in self.record.panes.items())
+
+
+def _pairs(assigned: Assignment) -> tuple[np.ndarray, np.ndarray]:
+    """Return (panes, rows): each open pane that a row joins, and the place of the row."""
+    panes, offsets = gather_ranges(assigned.oldest, assigned.newest + 1)
+    return panes, np.repeat(np.arange(len(assigned.oldest)), np.diff(offsets))
 
 
 def _firings_before(codes: np.ndarray, fires: np.ndarray) -> np.ndarray:

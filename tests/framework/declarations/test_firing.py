@@ -33,6 +33,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"refire": Every(rows=2), "discard_age": 0},
         "refire is Every(rows=2), but a pane without discard_age takes no late rows; give discard_age",
     ),
+    "unknown results": (
+        {"results": "all"},
+        "results is 'all'; it must be 'accumulating', 'discarding' or 'retracting'",
+    ),
     "an emit that is no text": ({"emit": None}, "emit is None; it must be"),
 }
 

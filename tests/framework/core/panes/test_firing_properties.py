@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,9 +27,11 @@ ITEM = st.one_of(ROW, ROW, ROW, MOVED, st.just(("end",)))
 
 
 LATE = EVERY.filter(lambda one: one[0] != "event_time")
+SHOWN: dict[Any, Any] = {"results": st.sampled_from(("discarding", "retracting"))}
 BY_RULE = st.one_of(
-    st.fixed_dictionaries({"early": EVERY}),
-    st.fixed_dictionaries({"refire": LATE, "discard_age": st.integers(1, 12)}, optional={"early": EVERY}),
+    st.fixed_dictionaries(SHOWN),
+    st.fixed_dictionaries({"early": EVERY}, optional=SHOWN),
+    st.fixed_dictionaries({"refire": LATE, "discard_age": st.integers(1, 12)}, optional={"early": EVERY} | SHOWN),
 )
 
 
@@ -87,11 +90,17 @@ def declared(window: dict[str, Any]) -> TimeInterval:
     return TimeInterval(**{name: every(*one) if isinstance(one, tuple) else one for name, one in window.items()})
 
 
+def columns_of(log: pa.Table) -> list[str]:
+    """The columns of a log that the model has, too."""
+    names = ["n", "sum", "refinement", "is_final", "reason", "op"]
+    return [name for name in names if name in log.column_names]
+
+
 def require_the_same(window: dict[str, Any], script: list[tuple[Any, ...]]) -> MemoryStore:
     """Compare the core with the model, and return what the core has stored."""
     expected, store = NaivePanes(window).play(script), MemoryStore()
     log = run(spec_of(declared(window)), batches_of(script), store)
-    assert by_pane(shown(log, "n", "sum", "refinement", "is_final", "reason")) == by_pane(expected)
+    assert by_pane(shown(log, *columns_of(log))) == by_pane(expected)
     return store
 
 
@@ -126,5 +135,5 @@ def test_where_batches_end_changes_nothing(
     ]
     spec = spec_of(declared(window | rules))
     logs = [run(spec, batches_of([*one, ("end",)])) for one in (script, cut)]
-    first, second = (by_pane(shown(log, "n", "sum", "refinement", "is_final", "reason")) for log in logs)
+    first, second = (by_pane(shown(log, *columns_of(log))) for log in logs)
     assert first == second

@@ -223,3 +223,47 @@ def test_early_and_late_rules_go_together() -> None:
         "trigger late 3: 7",
         "close: 7",
     ]
+
+
+def test_discarding_results_have_the_rows_since_the_last_firing() -> None:
+    """Also those of panes that overlap; the firing as complete comes without new rows, too, with results of none."""
+    window = TimeInterval(10, creation_period=5, discard_age=5, early=Every(rows=2), results="discarding")
+    first = rows(("a", 1, 1), ("a", 7, 2), ("a", 8, 4), ("a", 9, 8))
+    log = run(spec_of(window), [[first], [watermark(10), rows(("a", 6, 16))], [watermark(15)], [watermark(99)]])
+    #   [-5, 5): 1    [0, 10): 1 2 | 4 8 | | 16    [5, 15): 2 4 | 8 16 |
+    assert [row for row in shown(log, "n", "sum", "reason") if row[1] == 0] == [
+        ("a", 0, 2, 3, "EARLY"),
+        ("a", 0, 2, 12, "EARLY"),
+        ("a", 0, 0, None, "WATERMARK"),
+        ("a", 0, 1, 16, "LATE"),
+    ]
+    assert [row for row in shown(log, "n", "sum", "reason") if row[1] == 5] == [
+        ("a", 5, 2, 6, "EARLY"),
+        ("a", 5, 2, 24, "EARLY"),
+        ("a", 5, 0, None, "WATERMARK"),
+    ]
+
+
+def test_retracting_results_take_back_the_one_before() -> None:
+    """With its values and its refinement, before the new one: the sum over `op` times a value is always the newest."""
+    window = TimeInterval(10, discard_age=5, early=Every(rows=2), results="retracting")
+    first = rows(("a", 1, 1), ("b", 1, 7), ("a", 2, 2), ("a", 3, 4))
+    log = run(spec_of(window), [[first], [watermark(10), rows(("a", 4, 8))], [watermark(15)]])
+    assert shown(log, "sum", "op", "refinement", "reason", "is_final") == [
+        ("a", 0, 3, 1, 0, "EARLY", False),
+        ("a", 0, 3, -1, 0, "WATERMARK", False),
+        ("a", 0, 7, 1, 1, "WATERMARK", False),
+        ("b", 0, 7, 1, 0, "WATERMARK", False),
+        ("a", 0, 7, -1, 1, "LATE", False),
+        ("a", 0, 15, 1, 2, "LATE", True),
+    ]
+
+
+def test_nothing_is_left_of_what_was_shown() -> None:
+    """Once panes have closed, the store has no entry, whatever their results were."""
+    for results in ("discarding", "retracting"):
+        store, window = MemoryStore(), TimeInterval(10, discard_age=5, early=Every(rows=1), results=results)
+        run(spec_of(window), [[rows(("a", 1, 1), ("a", 22, 1))], [watermark(10), rows(("a", 2, 1))]], store)
+        assert store.entries
+        run(spec_of(window), [[watermark(50)]], store)
+        assert store.entries == {}
