@@ -24,6 +24,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 import pyarrow as pa
@@ -252,22 +253,24 @@ class StreamWithWindow:
         if unnamed or not aggregates:
             without = f", and {', '.join(map(str, unnamed))} has no name" if unnamed else ""
             raise DeclarationError(f"aggregate() needs at least one result column, such as n=agg.count(){without}")
-        intake, found, conditions = self._input.intake, {}, {}
+        intake = self._input.intake
+        found: dict[str, Aggregate] = {}
+        conditions: dict[str, str] = {}
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
+        for name, aggregate in aggregates.items():
             what = f"aggregate {name}={aggregate}"
-            read = aggregate.of_stream(intake.user_columns).columns
-            found[name] = replace(aggregate, columns=tuple(intake.find(what, one) for one in read))
+            found[name] = aggregate.over(aggregates).of_stream(intake.user_columns, partial(intake.find, what))
             if getattr(self._input.window, "forgets", False) and aggregate.needs_content:
                 raise DeclarationError(
                     f"{what} needs all rows of a pane, and this one has partial results of those since it fired last; "
                     "use an aggregate that merges, or results='accumulating'"
                 )
-            if aggregate.condition is not None and aggregate.where is not None:
-                intake.require_condition(what, aggregate.where)
-                conditions[aggregate.condition] = aggregate.where
-        columns = {column for aggregate in found.values() for column in aggregate.columns}
+            for column, where in found[name].conditions.items():
+                intake.require_condition(what, where)
+                conditions[column] = where
+        columns = {column for aggregate in found.values() for column in aggregate.read_columns}
         window = self._input.window
         columns |= {window.gap_column} if isinstance(window, Session) and window.has_column_gap else set()
         own = replace(self._input, intake=replace(intake, conditions=conditions))

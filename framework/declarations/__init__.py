@@ -7,6 +7,7 @@ arrow_types.py     which Arrow type does a user mean by a type, or by the name o
 durations.py       how is a duration written, and what is it in microseconds?
 errors.py          which errors does Panekeeper raise on purpose, and which name did a user mean?
 events.py          what is an event: its type, its key, its pane and its rows?
+expressions.py     what is an expression over aggregates?
 firing.py          when does a window of event time fire?
 joins.py           how are rows of two streams joined: which match, and which go out alone?
 operator.py        what does a user's operator or listener implement, and which events has each window?

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from panekeeper.framework.declarations.arrow_types import arrow_type, require_nothing_cut_off, state_type
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.declarations.expressions import Term, parse, unknown_function
 from panekeeper.framework.declarations.parameters import declared_parameters
 from panekeeper.framework.declarations.user_aggregate import UserAggregate
 
@@ -42,6 +43,7 @@ __all__ = [
     "count_distinct",
     "count_if",
     "covariance",
+    "expr",
     "first",
     "first_row",
     "histogram",
@@ -62,6 +64,8 @@ __all__ = [
 ]
 
 
+RESULT = "result"
+"""Kind of the parts of an expression that stand for the aggregate of another result column."""
 CONDITION = "_pk_where_"
 """With what the names of the columns begin that hold conditions."""
 
@@ -77,6 +81,8 @@ class Aggregate:
         output: type of its results (`agg.user` only).
         where: SQL condition of the rows that it is of; None: of all.
         options: what else the function was given, by name.
+        parts: the aggregates that it is an expression over (`agg.expr` only).
+        term: the expression (`agg.expr` only).
     """
 
     kind: str
@@ -85,6 +91,8 @@ class Aggregate:
     output: pa.DataType | None = None
     where: str | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[Aggregate, ...] = ()
+    term: Term | None = None
 
     def __post_init__(self) -> None:
         given: tuple[object, ...] = self.columns  # a caller without a type checker may hand over anything
@@ -122,16 +130,43 @@ class Aggregate:
         return CONDITION + hashlib.blake2b(self.where.encode(), digest_size=6).hexdigest()
 
     @property
-    def read_columns(self) -> tuple[str, ...]:
-        """The columns that it is computed from, the one of its condition last."""
-        return self.columns if self.condition is None else (*self.columns, self.condition)
+    def conditions(self) -> dict[str, str]:
+        """The conditions of it and of its parts, by the columns that say whether they hold."""
+        own = {} if self.condition is None or self.where is None else {self.condition: self.where}
+        return {name: where for one in self.parts for name, where in one.conditions.items()} | own
 
-    def of_stream(self, columns: Sequence[str]) -> Aggregate:
-        """Return the aggregate, with all columns of the stream where it shows whole rows and none of them is named."""
+    @property
+    def read_columns(self) -> tuple[str, ...]:
+        """The columns that it and its parts are computed from, conditions last."""
+        read = [*self.columns, *(column for one in self.parts for column in one.read_columns)]
+        return tuple(dict.fromkeys([*(one for one in read if one not in self.conditions), *self.conditions]))
+
+    def of_stream(self, columns: Sequence[str], find: Callable[[str], str]) -> Aggregate:
+        """Return the aggregate with the columns as the stream has them.
+
+        Args:
+            columns: all of the stream, which are shown where whole rows are and none is named.
+            find: returns the name of a column that was given; raises if there is none.
+        """
         falling = dict(self.options).get("falling")
-        if falling is None or len(self.columns) > len(falling):
-            return self
-        return replace(self, columns=(*self.columns, *columns))
+        shows_all = falling is not None and len(self.columns) == len(falling)
+        named = tuple(map(find, self.columns))
+        parts = tuple(one.of_stream(columns, find) for one in self.parts)
+        return replace(self, columns=(*named, *columns) if shows_all else named, parts=parts)
+
+    def over(self, others: Mapping[str, Aggregate]) -> Aggregate:
+        """Return the aggregate with those of the result columns that its expression names in their place."""
+        parts = []
+        for one in self.parts:
+            name = one.columns[0] if one.kind == RESULT else ""
+            if one.kind == RESULT and (name not in others or others[name].parts):
+                known = [other for other, aggregate in others.items() if not aggregate.parts]
+                raise DeclarationError(
+                    f"{self}: {name!r} is no result column of another aggregate{did_you_mean(name, known)}; write an "
+                    f"aggregate, such as sum({name})"
+                )
+            parts.append(others[name] if one.kind == RESULT else one)
+        return replace(self, parts=tuple(parts))
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint.
@@ -143,6 +178,8 @@ class Aggregate:
         if self.where is not None:
             declared["where"] = self.where
         declared |= self.options
+        if self.parts:
+            declared["parts"] = [one.declaration() for one in self.parts]
         if self.user is not None:
             declared["class"] = type(self.user).__qualname__
             declared["parameters"] = declared_parameters(self.user)
@@ -500,6 +537,49 @@ def count_distinct(
         raise DeclarationError(f"agg.count_distinct: beyond is {beyond!r}; it must be 'quarantine' or 'approximate'")
     options = (("at_most", at_most), ("beyond", beyond))
     return Aggregate(kind="count_distinct", columns=(column,), where=where, options=options)
+
+
+def expr(expression: str, *, where: str | None = None) -> Aggregate:
+    """An expression over aggregates: `"sum(a) / sum(b)"`, `"total / n"`, `"count(where='late') / count() > 0.1"`.
+
+    It takes aggregates of numbers or booleans as calls, with the arguments that they have here, and the names of other
+    result columns; numbers; `+ - * / %`, `< <= > >= == <>`, `and or not`; `abs sqrt floor ceil nullif coalesce least
+    greatest`. It is computed in doubles, and is null where a part is null, or where it divides by 0. Result: double, or
+    boolean.
+
+    Args:
+        expression: the expression.
+        where: as of all aggregates; a part may have one of its own beside it.
+
+    Raises:
+        DeclarationError: it is no such expression.
+
+    >>> print(expr("sum(price) / nullif(sum(volume), 0)"))
+    agg.expr(expression='sum(price) / nullif(sum(volume), 0)')
+    """
+    parts: list[Aggregate] = []
+
+    def part(name: str, arguments: list[Any], options: dict[str, Any]) -> int:
+        if "result" in options:
+            made = Aggregate(kind=RESULT, columns=(name,))
+        else:
+            known = [one for one in __all__ if one[0].islower() and one not in ("user", "expr")]
+            name = _OTHER_NAMES.get(name, name)
+            if name not in known:
+                raise unknown_function(expression, name, known)
+            try:
+                made = globals()[name](*arguments, **options)
+            except TypeError as error:
+                raise DeclarationError(f"agg.expr({expression!r}): {error}") from None
+        if made not in parts:
+            parts.append(made)
+        return parts.index(made)
+
+    term = parse(expression, part)
+    if not parts:
+        raise DeclarationError(f'agg.expr({expression!r}) has no aggregate; write one such as "sum(a) / sum(b)"')
+    options = (("expression", expression),)
+    return Aggregate(kind="expr", columns=(), where=where, options=options, parts=tuple(parts), term=term)
 
 
 def user(aggregate: UserAggregate, column: str, output: Any = "double", *, where: str | None = None) -> Aggregate:

@@ -99,6 +99,8 @@ def run(readings: Readings) -> Job:
             n=agg.count_if("value > 1.5"),
             minus=agg.collect("value", where="100 / value < 0"),
             price=agg.sum("price"),
+            share=agg.expr("count(where='value > 1.5') / count()"),
+            top=agg.top_k("value", k=1),
         )
         .to_delta(readings.folder / "log", view=readings.folder / "view")
         .start(checkpoint=readings.checkpoint, trigger="available_now")
@@ -116,6 +118,8 @@ def test_an_aggregate_is_of_the_rows_for_which_its_condition_holds(readings: Rea
     readings.put(("a", "10:00:55", 9))
     run(readings)
 
+    first = next(r for r in readings.rows("log") if r["sensor"] == "a" and r["refinement"])
+    assert (first["share"], [one.asDict() for one in first["top"]]) == (0.5, [{"value": -3, "count": 1}])
     names = ("sensor", "plus", "n", "minus", "price", "refinement")
     assert sorted(tuple(r[name] for name in names) for r in readings.rows("log")) == [
         ("a", 2, 1, [-3], Decimal("0.00000"), 0),

@@ -8,6 +8,7 @@ sums.py             count, sum, mean, weighted_mean, bit_or
 moments.py          stddev, variance, skewness, covariance, corr
 selections.py       max, min, any, all, arg_max, arg_min, first, last, collect
 conditions.py       where=: an aggregate of the rows for which a condition holds
+expressions.py      expr: an expression over other aggregates
 approx_distinct.py  approx_distinct, and the hash that a value has for ever
 tallies.py          count_distinct, top_k, quantiles, histogram
 top_rows.py         top_rows, first_row, last_row

@@ -10,6 +10,7 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.approx_distinct import ApproxDistinct, is_hashable
 from panekeeper.framework.core.aggregates.columns import has_absolute_code, has_rank
 from panekeeper.framework.core.aggregates.conditions import OfSomeRows
+from panekeeper.framework.core.aggregates.expressions import OfOthers
 from panekeeper.framework.core.aggregates.moments import Comoments, Skewness, Spread
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
@@ -17,7 +18,7 @@ from panekeeper.framework.core.aggregates.sums import BitOr, CountAccumulator, E
 from panekeeper.framework.core.aggregates.tallies import Distinct, Histogram, Quantiles, TopK
 from panekeeper.framework.core.aggregates.top_rows import TopRows
 from panekeeper.framework.core.aggregates.user import UserContentAggregate, UserPartialAggregate
-from panekeeper.framework.declarations.aggregates import CONDITION, Aggregate
+from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import state_type
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
@@ -82,6 +83,8 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
                 value=columns[1] if len(columns) > 1 else None,
                 largest=kind.endswith("max") or kind == "any",
             )
+        case "expr":
+            return _expression(declared, schema)
         case "top_k" | "quantiles" | "histogram":
             return _tally(declared, types[0], require)
         case "top_rows" | "first_row" | "last_row":
@@ -111,6 +114,17 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
     return UserPartialAggregate(inputs=columns, output=declared.output, user=user, kind=stored)
 
 
+def _expression(declared: Aggregate, schema: pa.Schema) -> Accumulator:
+    assert declared.term is not None
+    parts = tuple(bind(one, schema) for one in declared.parts)
+    for one, part in zip(declared.parts, parts, strict=True):
+        if part.needs_content or not (_is_number(part.output) or pa.types.is_boolean(part.output)):
+            raise DeclarationError(f"{declared}: {one} is {part.output}, and no number or boolean")
+    output = pa.bool_() if declared.term.is_boolean else pa.float64()
+    inputs = declared.read_columns
+    return OfOthers(inputs=inputs, output=output, parts=parts, term=declared.term)
+
+
 def _tally(declared: Aggregate, kind: pa.DataType, require: Callable[..., pa.DataType]) -> Accumulator:
     options, columns = dict(declared.options), declared.columns
     text = str(declared)
@@ -138,9 +152,7 @@ def _tally(declared: Aggregate, kind: pa.DataType, require: Callable[..., pa.Dat
 def _top_rows(declared: Aggregate, schema: pa.Schema, require: Callable[..., pa.DataType]) -> Accumulator:
     options = dict(declared.options)
     falling = options["falling"]
-    shown = declared.of_stream([name for name in schema.names if not name.startswith(CONDITION)]).columns[
-        len(falling) :
-    ]
+    shown = declared.columns[len(falling) :]
     by_types = tuple(require(_has_order, _ORDERED, place) for place in range(len(falling)))
     row = pa.struct([schema.field(name).with_nullable(True).remove_metadata() for name in shown])
     is_single = declared.kind != "top_rows"

@@ -519,3 +519,24 @@ def test_whole_rows_have_all_columns_if_none_is_named() -> None:
         },
     )
     assert (found["top"], found["least"], found["none"]) == (rows[1:3], rows[1], None)
+
+
+def test_an_expression_is_over_aggregates_and_other_results() -> None:
+    """With conditions of its own; columns are found in any case; null where it divides by 0."""
+    rows: list[Any] = [{"k": k, "v": v} for k, v in (("a", 1), ("a", 5), ("b", 0), ("b", -1))]
+    found = run(
+        Tumbling(Count(2)),
+        schema="k string, v long",
+        partition_by="k",
+        script=[rows[:1], Restart(), rows[1:]],
+        aggregates={
+            "part": agg.expr("count(where='v > 4') / n"),
+            "mean": agg.expr("sum(V) / n"),
+            "n": agg.count(),
+            "none": agg.expr("n / (max(v) + min(v) + 1)", where="v < 1"),
+            "many": agg.expr("n >= 3 or total > 5"),
+            "total": agg.sum("v"),
+        },
+    )
+    got = {row["k"]: [row[name] for name in ("part", "mean", "none", "many")] for row in found}
+    assert got == {"a": [0.5, 3.0, None, True], "b": [0.0, -0.5, None, False]}

@@ -234,6 +234,54 @@ def test_a_number_of_values_is_one_of_1_or_more() -> None:
         agg.top_k("delay", k=1, by="sum")  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "agg.expr is of ''; write an expression"),
+        (7, "agg.expr is of 7; write"),
+        ("sum(delay) /", "is no expression; write one such as"),
+        ("sum(delay) = 3", "is no expression; write one such as .*, with == for equal"),
+        ("summ(delay)", r"there is no aggregate or function 'summ'; did you mean 'sum'\?; functions are abs, sqrt"),
+        ("user(delay)", "there is no aggregate or function 'user'"),
+        ("1 + 2", "has no aggregate; write one"),
+        ("sum(delay * 2)", "has 'delay \\* 2' in an aggregate; aggregates are of columns"),
+        ("sum()", r"missing 1 required positional argument: 'column'"),
+        ("sum(delay, 3)", "positional argument"),
+        ("sum(delay)[0]", r"has 'sum\(delay\)\[0\]'; it takes"),
+        ("sum(delay) + 'x'", "has 'x'; it takes numbers and aggregates"),
+        ("abs(sum(delay), 2)", r"has 'abs\(sum\(delay\), 2\)'; abs takes 1 argument"),
+        ("not 3", "has '3' beside 'not'; that is a number"),
+        ("1 + (count() > 2)", r"has 'count\(\) > 2' beside '\+'; that is a condition"),
+        ("1 < count() < 3", "it takes \\+ - "),
+        ("count(where='')", "where is ''; write the condition as SQL"),
+    ],
+)
+def test_a_text_that_is_no_expression_over_aggregates_is_refused(text: Any, message: str) -> None:
+    """With what it has, and what it takes."""
+    with pytest.raises(DeclarationError, match=message):
+        agg.expr(text)
+
+
+def test_an_expression_is_over_numbers_and_known_results() -> None:
+    """Of the types of its aggregates; a name is that of another result column which is no expression itself."""
+    for text, message in (
+        ("max(flight) + 1", r"agg\.max\('flight'\) is string, and no number or boolean"),
+        ("collect(delay)", r"agg\.collect\('delay'\) is list<item: int32>, and no number"),
+        ("sum(dealy)", "there is no column 'dealy'"),
+    ):
+        with pytest.raises(DeclarationError, match=message):
+            bind(agg.expr(text), SCHEMA)
+    others = {"total": agg.sum("delay"), "n": agg.count(), "ratio": agg.expr("total / n")}
+    assert others["ratio"].over(others).parts == (agg.sum("delay"), agg.count())
+    for wrong in ("totl / n", "ratio * 2"):
+        with pytest.raises(DeclarationError, match=r"is no result column of another aggregate.*; write an"):
+            agg.expr(wrong).over(others)
+    declared = agg.expr("SUM(delay) / avg(delay, where='ok')")
+    assert [str(one) for one in declared.parts] == ["agg.sum('delay')", "agg.mean('delay', where='ok')"]
+    assert declared.declaration()["parts"] == [one.declaration() for one in declared.parts]
+    assert declared.read_columns == ("delay", agg.count_if("ok").condition)
+
+
 def test_the_condition_is_part_of_a_declaration() -> None:
     """By its text; equal ones share a column, which counts among those that are read."""
     one, other = agg.sum("delay", where="ok"), agg.count_if("ok")

@@ -110,6 +110,50 @@ class Sliding(AllOfIt):
         return float(state)
 
 
+EXPRESSIONS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
+    "sum(i) / count(i)": lambda rows: _ratio(_sum(rows, "i"), _count(rows, "i")),
+    "2 * max(i) - 1.5": lambda rows: 2.0 * max(_present(rows, "i")) - 1.5 if _count(rows, "i") else None,
+    f"count(where={WHERE!r}) / count(*) >= 0.5": lambda rows: _ratio(
+        sum(bool(row[CONDITION]) for row in rows), len(rows), 0.5
+    ),
+    "coalesce(sum(dec), -count())": lambda rows: float(_sum(rows, "dec") if _count(rows, "dec") else -len(rows)),
+    "count_distinct(s) % nullif(count(s), 3)": lambda rows: _remainder(len({*_present(rows, "s")}), _count(rows, "s")),
+    "any(b) and max(i) > 0 or not all(b)": lambda rows: _logic(_present(rows, "b"), _present(rows, "i")),
+    "greatest(count(i), count(s), 2)": lambda rows: float(max(_count(rows, "i"), _count(rows, "s"), 2)),
+}
+
+
+def _count(rows: list[dict[str, Any]], column: str) -> int:
+    return len(_present(rows, column))
+
+
+def _present(rows: list[dict[str, Any]], column: str) -> list[Any]:
+    return [row[column] for row in rows if row[column] is not None]
+
+
+def _sum(rows: list[dict[str, Any]], column: str) -> Any:
+    return sum(_present(rows, column)) if _present(rows, column) else None
+
+
+def _ratio(a: Any, b: int, least: float | None = None) -> Any:
+    if a is None or not b:
+        return None
+    return a / b if least is None else a / b >= least
+
+
+def _remainder(a: int, b: int) -> float | None:
+    return None if b in (0, 3) else float(a % b)
+
+
+def _logic(flags: list[bool], numbers: list[int]) -> bool | None:
+    """By hand: `or` and `and` of what may be unknown."""
+    some, every = (any(flags), all(flags)) if flags else (None, None)
+    great = max(numbers) > 0 if numbers else None
+    both = False if False in (some, great) else None if None in (some, great) else True
+    no = None if every is None else not every
+    return True if True in (both, no) else None if None in (both, no) else False
+
+
 ORDERED = ["i", "u", "f", "wild", "half", "s", "dec", "t", "d", "b"]
 PARTIAL = [
     *[agg.count(), agg.count("s"), agg.approx_distinct("i"), agg.approx_distinct("s"), agg.approx_distinct("dec")],
@@ -122,6 +166,8 @@ PARTIAL = [
     *[agg.any("b"), agg.all("b"), agg.bit_or("i"), agg.bit_or("u")],
     *[agg.top_rows(k=2, by="wild desc", columns=["s"]), agg.top_rows(k=3, by="b, s desc", columns=["i", "b"])],
     *[agg.first_row(by="s", columns=["i"]), agg.last_row(by="i", columns=["s", "i"], where=WHERE)],
+    *[agg.expr(text) for text in EXPRESSIONS],
+    agg.expr("sum(i) / count(i)", where=WHERE),
     *[agg.top_k(c, k=2) for c in ORDERED],
     *[agg.quantiles(c, [0, 0.25, 0.1, 1], exact=True) for c in ORDERED],
     *[agg.quantiles(c, [0.5, 1, 0.3]) for c in ("i", "half", "wild", "dec")],
@@ -182,6 +228,8 @@ def bits(array: pa.Array) -> list[Any]:
 def expected(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
     """Result over rows in arrival order, in plain Python."""
     rows = [row for row in rows if a.condition is None or row[a.condition]]
+    if a.kind == "expr":
+        return EXPRESSIONS[dict(a.options)["expression"]](rows)
     if a.columns == ():
         return len(rows)
     if a.kind in OF_ROWS:
@@ -347,7 +395,7 @@ def assert_same(a: agg.Aggregate, got: Any, rows: list[dict[str, Any]]) -> None:
     if ("beyond", "approximate") in a.options and right > dict(a.options)["at_most"]:
         assert got > dict(a.options)["at_most"]
         return
-    if isinstance(right, float) and a.kind in ("corr", "skewness"):
+    if isinstance(right, float) and a.kind in ("corr", "skewness", "expr"):
         assert got == pytest.approx(right, rel=1e-6, abs=1e-6)
     elif isinstance(right, float) and a.kind in INEXACT:
         read = (a.columns[0], a.columns[-1]) if a.kind in ("variance", "covariance") else (a.columns[0],)

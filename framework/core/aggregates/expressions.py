@@ -1,0 +1,156 @@
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
+"""agg.expr: an expression over other aggregates, each of which it has as its own part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.aggregates.columns import (
+    FLOAT64,
+    Bools,
+    Floats,
+    Ints,
+    canonical_nan,
+    raw_values,
+    valid_mask,
+)
+from panekeeper.framework.core.aggregates.protocol import SUM_OVERFLOW, Accumulator, State
+from panekeeper.framework.declarations.expressions import Term
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfOthers(Accumulator):
+    """The value of a term, computed from the results of its parts as doubles. State: the columns of all parts."""
+
+    parts: tuple[Accumulator, ...]
+    term: Term
+
+    @property
+    def merges_exactly(self) -> bool:
+        return all(one.merges_exactly for one in self.parts)
+
+    @property
+    def reason(self) -> str:
+        return next((one.reason for one in self.parts if one.reason != SUM_OVERFLOW), SUM_OVERFLOW)
+
+    def state_types(self) -> list[pa.DataType]:
+        return [kind for one in self.parts for kind in one.state_types()]
+
+    def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
+        folded = (
+            one.fold(own, cells, n_cells, rows, seq) for one, own in zip(self.parts, self._each(state), strict=True)
+        )
+        return [column for own in folded for column in own]
+
+    def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
+        merged = (one.merge_ranges(own, lo, hi) for one, own in zip(self.parts, self._each(state), strict=True))
+        return [column for own in merged for column in own]
+
+    def merge(self, state: State, later: State, cells: Ints, n_cells: int) -> State:
+        pairs = zip(self.parts, self._each(state), self._each(later), strict=True)
+        return [column for one, own, more in pairs for column in one.merge(own, more, cells, n_cells)]
+
+    def finish(self, state: State) -> pa.Array:
+        state = self.with_empty_columns(state)
+        results = [_doubles(one.finish(own)) for one, own in zip(self.parts, self._each(state), strict=True)]
+        with np.errstate(all="ignore"):
+            values, known = _value(self.term, results, len(state[0]))
+        shown = values != 0 if pa.types.is_boolean(self.output) else canonical_nan(values)
+        return pa.array(shown, mask=~known)
+
+    def _each(self, state: State) -> list[State]:
+        """Return the state of each part."""
+        parts: list[State] = []
+        for one in self.parts:
+            begin = sum(map(len, parts))
+            parts.append(state[begin : begin + len(one.state_types())])
+        return parts
+
+
+Known = tuple[Floats, Bools]
+"""Numbers, of conditions 1 and 0, and which of them are not null."""
+
+
+def _doubles(results: pa.Array) -> Known:
+    values = results.cast(pa.int8()) if pa.types.is_boolean(results.type) else results
+    return raw_values(values.cast(FLOAT64, safe=False)), valid_mask(results)
+
+
+def _value(term: Term, results: list[Known], n: int) -> Known:
+    """Return the value of a term for each cell; null where one it needs is, and where it divides by 0."""
+    if term.name == "part":
+        return results[int(term.value)]
+    if term.name == "number":
+        return np.full(n, float(term.value)), np.ones(n, dtype=np.bool_)
+    terms = [_value(one, results, n) for one in term.terms]
+    values, known = terms[0]
+    if term.name in _OF_ANY_NUMBER:
+        for more, others in terms[1:]:
+            values, known = _OF_ANY_NUMBER[term.name](values, known, more, others)
+        return values, known
+    for _, others in terms[1:]:
+        known = known & others
+    found: Floats = _FUNCTIONS[term.name](*(one for one, _ in terms)).astype(np.float64)
+    if term.name in ("/", "%"):
+        known = known & (terms[1][0] != 0)
+    return found, known
+
+
+def _first_known(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
+    return np.where(is_a, a, b), is_a | is_b
+
+
+def _least(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
+    return np.where(is_a & (~is_b | (a <= b) | np.isnan(b)), a, b), is_a | is_b
+
+
+def _greatest(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
+    return np.where(is_a & (~is_b | (a >= b) | np.isnan(a)), a, b), is_a | is_b
+
+
+def _nullif(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
+    return a, is_a & ~(is_b & (a == b))
+
+
+def _and(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
+    is_false = (is_a & (a == 0)) | (is_b & (b == 0))
+    return np.where(is_false, 0.0, 1.0), is_false | (is_a & is_b)
+
+
+def _or(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
+    is_true = (is_a & (a != 0)) | (is_b & (b != 0))
+    return np.where(is_true, 1.0, 0.0), is_true | (is_a & is_b)
+
+
+_OF_ANY_NUMBER = {
+    "coalesce": _first_known,
+    "least": _least,
+    "greatest": _greatest,
+    "nullif": _nullif,
+    "and": _and,
+    "or": _or,
+}
+"""What may be known where one of its terms is not."""
+
+_FUNCTIONS = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "%": np.fmod,
+    "negative": np.negative,
+    "not": np.logical_not,
+    "=": np.equal,
+    "<>": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
