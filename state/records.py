@@ -98,6 +98,8 @@ class IntervalRecord:
         )
 
 
+SESSIONS_KIND = "sessions"
+"""Kind of the segments with sessions and their partial results: tables of one value."""
 ARCHIVES = 2**50
 """No leaf has so great a number."""
 SESSIONS, DUE, ROW_VALUES = range(3)
@@ -258,7 +260,7 @@ def is_header(kind: str) -> bool:
     >>> is_header("port 1/header"), is_header("port 1/rows")
     (True, False)
     """
-    return kind in (HANDLERS, HORIZON) or kind.endswith("/header")
+    return kind in (HANDLERS, HORIZON) or kind.endswith(("/header", SESSIONS_KIND))
 
 
 Source = tuple[int, str]

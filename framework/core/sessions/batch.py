@@ -84,5 +84,5 @@ def _contents_and_output(
     if window.gap_us is None or window.needs_rows or any(one.needs_content for one in accumulators):
         rows = SessionRows(keys, spec.columns, store, leaves, spec.history, accumulators)
         return rows, AggregateSessionOutput(rows, results)
-    cells = SessionCells(accumulators, keys, window.gap_us, store, leaves)
+    cells = SessionCells(accumulators, keys, window.gap_us)
     return cells, AggregateSessionOutput(cells, results)

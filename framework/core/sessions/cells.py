@@ -8,6 +8,8 @@ those of its cells are, in the order of their times: results are the same wherev
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
@@ -17,38 +19,23 @@ from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, Pla
 from panekeeper.framework.core.panes.pane_index import SlicePlaces, number_cells
 from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
-from panekeeper.framework.core.sessions.leaves import Leaves
-from panekeeper.framework.core.stable_order import stable_order
-from panekeeper.state.codec import decode_table, encode_table, of_type, with_columns
-from panekeeper.state.store import KeyGroupStore
-
-CELLS_KIND = "cells"
+from panekeeper.framework.core.sessions.open_table import SessionColumns
+from panekeeper.framework.core.stable_order import gather_ranges, stable_order
+from panekeeper.state.codec import of_type, with_columns
 
 
 class SessionCells:
-    """The cells of the leaves in memory: one stored value a leaf."""
+    """The cells of the leaves in memory, each stored in one value with its sessions."""
 
-    def __init__(
-        self,
-        accumulators: list[GuardedAccumulator],
-        keys: PartitionKeys,
-        gap: int,
-        store: KeyGroupStore,
-        leaves: Leaves,
-    ) -> None:
+    def __init__(self, accumulators: list[GuardedAccumulator], keys: PartitionKeys, gap: int) -> None:
         self._accumulators = accumulators
         self._keys = keys
         self._gap = gap
-        self._store = store
-        self._leaves = leaves
         self._codes = np.empty(0, dtype=np.int64)
         self._slices = np.empty(0, dtype=np.int64)
         self._states: list[State] = [[pa.array([], t) for t in one.state_types()] for one in accumulators]
 
-    def load(self, leaves: list[int]) -> None:
-        tables = [decode_table(self._store.read(CELLS_KIND, leaf, 0)) for leaf in leaves]
-        if not tables:
-            return
+    def load(self, tables: list[pa.Table]) -> None:
         columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
         cells = pa.concat_tables([with_columns(table, columns) for table in tables]).combine_chunks()
         self._codes = np.concatenate([self._codes, self._keys.encode(cells)])
@@ -74,33 +61,34 @@ class SessionCells:
         else:
             self._states = [a.fold(held, cells, count, table, seq) for a, held in pairs]
 
-    def results(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, place: PlaceOf) -> list[pa.Array]:
+    def results(self, sessions: SessionColumns, place: PlaceOf) -> list[pa.Array]:
         """Return the finished aggregates of each session."""
-        order, low, high = self._ranges(codes, first, last)
+        order, low, high = self._ranges(sessions)
         states = [[column.take(pa.array(order)) for column in state] for state in self._states]
         return [
             one.finish_ranges(state, low, high, place) for one, state in zip(self._accumulators, states, strict=True)
         ]
 
-    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, archive: int | None = None) -> int:
-        order, low, high = self._ranges(codes, first, last)
+    def remove(self, sessions: SessionColumns) -> None:
+        order, low, high = self._ranges(sessions)
         edges = np.bincount(low, minlength=len(order) + 1) - np.bincount(high, minlength=len(order) + 1)
-        gone = np.cumsum(edges)[:-1] > 0
-        if archive is not None:
-            self._store.write(CELLS_KIND, archive, 0, encode_table(self._stored(order[gone])))
-        kept = np.sort(order[~gone])
+        kept = np.sort(order[np.cumsum(edges)[:-1] == 0])
         self._codes, self._slices = self._codes[kept], self._slices[kept]
         self._states = [[column.take(pa.array(kept)) for column in state] for state in self._states]
-        return 0
 
     def absorb(self, leaf: int) -> None:
-        self._store.remove(CELLS_KIND, leaf, 0)
+        """Do nothing: cells are stored with their sessions."""
 
-    def save(self, changed: list[int]) -> None:
-        at, bounds = self._leaves.places(self._codes, changed)
-        table = self._stored(at)
-        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
-            self._store.write(CELLS_KIND, leaf, 0, encode_table(table.slice(begin, end - begin)))
+    def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        order, low, high = self._ranges(sessions)
+        at, offsets = gather_ranges(low, high)
+        table, ends = self._stored(order[at.astype(np.int64)]), offsets.astype(np.int64)[bounds].tolist()
+        return [table.slice(begin, end - begin) for begin, end in pairwise(ends)]
+
+    def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        parts = self.save(leaves, sessions, bounds)
+        self.remove(sessions)
+        return parts
 
     def _stored(self, at: np.ndarray) -> pa.Table:
         """Return the cells at these positions as they are stored."""
@@ -108,13 +96,11 @@ class SessionCells:
         here = [[column.take(pa.array(at)) for column in state] for state in self._states]
         return append_states(table, here, [one.number for one in self._accumulators])
 
-    def _ranges(
-        self, codes: np.ndarray, first: np.ndarray, last: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _ranges(self, sessions: SessionColumns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (order, low, high): the cells by partition and slice, and the range of them that each session has."""
         places = SlicePlaces(self._slices)
         sortable = self._codes * places.span + places.of(self._slices)
         order = stable_order(sortable)
-        low = codes * places.span + places.of(first // self._gap)
-        high = codes * places.span + places.of(last // self._gap + 1)
+        low = sessions.codes * places.span + places.of(sessions.first // self._gap)
+        high = sessions.codes * places.span + places.of(sessions.last // self._gap + 1)
         return order, np.searchsorted(sortable[order], low), np.searchsorted(sortable[order], high)

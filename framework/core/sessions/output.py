@@ -16,6 +16,7 @@ from panekeeper.framework.core.panes.output import firing_timing
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import NO_SESSION, FiringPlace, Quarantine
 from panekeeper.framework.core.sessions.joins import Joined
+from panekeeper.framework.core.sessions.open_table import SessionColumns
 from panekeeper.framework.core.sessions.rows import SessionRows
 from panekeeper.framework.core.sessions.window import Firings
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason
@@ -29,7 +30,7 @@ _NOT_KNOWN = pa.nulls(1, pa.bool_())
 class SessionSource(Protocol):
     """What can compute the aggregates of sessions."""
 
-    def results(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, place: PlaceOf) -> list[pa.Array]:
+    def results(self, sessions: SessionColumns, place: PlaceOf) -> list[pa.Array]:
         """Return the finished aggregates of each session."""
         ...
 
@@ -113,10 +114,7 @@ class AggregateSessionOutput:
             return
         some, fires = firings.sessions.take(firings.fires), pa.array(firings.fires)
         columns = self._source.results(
-            some.codes,
-            some.first,
-            some.last,
-            lambda at: session_place(int(some.codes[at]), int(some.first[at]), int(some.end[at])),
+            some, lambda at: session_place(int(some.codes[at]), int(some.first[at]), int(some.end[at]))
         )
         self._results.add(
             some.codes,
@@ -165,7 +163,8 @@ class OperatorSessionOutput:
         def content() -> pa.Table:
             prepare()
             first, last = (np.array([us]) for us in (merged[0].first, merged[-1].last))
-            return self._rows.content(np.array([code]), first, last)[0].drop_columns([EVENT_TIME])
+            both = SessionColumns.of_rows(np.array([code]), first, last, last)
+            return self._rows.content(both)[0].drop_columns([EVENT_TIME])
 
         pane, first = self._pane(session.first, session.end), session.first
         event = Event(EventType.MERGE, self._key(code), content, pane=pane, port=self._port, merged=parts)
@@ -201,7 +200,7 @@ class OperatorSessionOutput:
         sessions = firings.sessions
         if not self._events & {EventType.INITIAL_FULL, EventType.TRIGGER, EventType.CLOSE}:
             return
-        rows, offsets = self._rows.content(sessions.codes, sessions.first, sessions.last)
+        rows, offsets = self._rows.content(sessions)
         rows, keys = rows.drop_columns([EVENT_TIME]), self._keys.values(sessions.codes.tolist())
         bounds = zip(
             *(one.tolist() for one in (sessions.codes, sessions.first, sessions.end, sessions.last)), strict=True

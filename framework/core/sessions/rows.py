@@ -7,6 +7,8 @@ sessions of a partition are apart in time, so the rows of one are found by their
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
@@ -15,6 +17,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.panes.pane_index import SlicePlaces
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.leaves import Leaves
+from panekeeper.framework.core.sessions.open_table import SessionColumns
 from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 from panekeeper.state.codec import decode_rows, encode_rows, that_may_be_null, with_columns
 from panekeeper.state.history import History
@@ -50,7 +53,7 @@ class SessionRows:
         self._loaded: dict[int, pa.Table] = {}
         """The stored rows of leaves that have been read."""
 
-    def load(self, leaves: list[int]) -> None:
+    def load(self, tables: list[pa.Table]) -> None:
         """Do nothing: the rows of a leaf are read when a session of it fires or closes."""
 
     def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
@@ -66,46 +69,57 @@ class SessionRows:
         record[ROW_VALUES] = 0
         self._new = pa.concat_tables([self._loaded.pop(leaf, self._schema.empty_table()), self._new])
 
-    def content(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+    def content(self, sessions: SessionColumns) -> tuple[pa.Table, np.ndarray]:
         """Return (rows, offsets): the rows of the sessions end to end, those of each in arrival order."""
-        for leaf in set(self._leaves.of(codes).tolist()):
+        for leaf in set(self._leaves.of(sessions.codes).tolist()):
             self._read(leaf)
         rows = pa.concat_tables([*self._loaded.values(), self._new]).combine_chunks()
-        rows, low, high = _ranges(rows, self._keys, codes, first, last)
+        rows, low, high = _ranges(rows, self._keys, sessions)
         at, offsets = gather_ranges(low, high)
         arrival = rows.column(ARRIVAL_NUMBER).to_numpy()[at]
-        at = at[stable_order(arrival, np.repeat(np.arange(len(codes)), np.diff(offsets)))]
+        at = at[stable_order(arrival, np.repeat(np.arange(len(sessions)), np.diff(offsets)))]
         return rows.drop_columns([ARRIVAL_NUMBER]).take(pa.array(at)).combine_chunks(), offsets
 
-    def results(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, place: PlaceOf) -> list[pa.Array]:
+    def results(self, sessions: SessionColumns, place: PlaceOf) -> list[pa.Array]:
         """Return the finished aggregates of each session."""
-        rows, offsets = self.content(codes, first, last)
+        rows, offsets = self.content(sessions)
         return [one.from_content(rows, offsets, place) for one in self._accumulators]
 
-    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, archive: int | None = None) -> int:
-        for leaf in set(self._leaves.of(codes).tolist()):
-            self.absorb(leaf)
-        rows, low, high = _ranges(self._new, self._keys, codes, first, last)
+    def remove(self, sessions: SessionColumns) -> None:
+        self._absorb_leaves(sessions)
+        rows, low, high = _ranges(self._new, self._keys, sessions)
         edges = np.bincount(low, minlength=rows.num_rows + 1) - np.bincount(high, minlength=rows.num_rows + 1)
-        gone = np.cumsum(edges)[:-1] > 0
-        if archive is not None:
-            value = encode_rows(rows.filter(pa.array(gone)).combine_chunks(), self._history.declaration)
-            self._store.write(ROWS_KIND, archive, 0, value)
-        self._new = rows.filter(pa.array(~gone))
-        return 1
+        self._new = rows.filter(pa.array(np.cumsum(edges)[:-1] == 0))
 
-    def save(self, changed: list[int]) -> None:
-        for leaf in changed:
+    def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        for leaf in leaves:
             if self._leaves.records[leaf][ROW_VALUES] >= _CROWD:
                 self.absorb(leaf)
-        at, bounds = self._leaves.places(self._keys.encode(self._new), changed)
+        at, edges = self._leaves.places(self._keys.encode(self._new), leaves)
         rows = self._new.take(pa.array(at)).combine_chunks()
-        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
+        for leaf, begin, end in zip(leaves, edges, edges[1:], strict=False):
             record = self._leaves.records[leaf]
             if end > begin:
-                value = encode_rows(rows.slice(begin, end - begin), self._history.declaration)
-                self._store.write(ROWS_KIND, leaf, record[ROW_VALUES], value)
+                self._write(leaf, record[ROW_VALUES], rows.slice(begin, end - begin))
                 record[ROW_VALUES] += 1
+        return [None] * len(leaves)
+
+    def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        self._absorb_leaves(sessions)
+        rows, low, high = _ranges(self._new, self._keys, sessions)
+        at, offsets = gather_ranges(low, high)
+        table, ends = rows.take(pa.array(at.astype(np.int64))), offsets.astype(np.int64)[bounds].tolist()
+        for leaf, (begin, end) in zip(leaves, pairwise(ends), strict=True):
+            self._write(leaf, 0, table.slice(begin, end - begin))
+        self.remove(sessions)
+        return [None] * len(leaves)
+
+    def _absorb_leaves(self, sessions: SessionColumns) -> None:
+        for leaf in set(self._leaves.of(sessions.codes).tolist()):
+            self.absorb(leaf)
+
+    def _write(self, leaf: int, number: int, rows: pa.Table) -> None:
+        self._store.write(ROWS_KIND, leaf, number, encode_rows(rows.combine_chunks(), self._history.declaration))
 
     def _read(self, leaf: int) -> None:
         """Read the stored rows of a leaf, unless they are in memory."""
@@ -116,14 +130,12 @@ class SessionRows:
             self._loaded[leaf] = pa.concat_tables([decode_rows(one, self._schema, known) for one in values])
 
 
-def _ranges(
-    rows: pa.Table, keys: PartitionKeys, codes: np.ndarray, first: np.ndarray, last: np.ndarray
-) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+def _ranges(rows: pa.Table, keys: PartitionKeys, sessions: SessionColumns) -> tuple[pa.Table, np.ndarray, np.ndarray]:
     """Return (rows, low, high): the rows by partition and time, and the range of them that each session has."""
     times = rows.column(EVENT_TIME).to_numpy()
     places = SlicePlaces(times)
     sortable = keys.encode(rows) * places.span + places.of(times)
     order = stable_order(sortable)
-    ascending = sortable[order]
-    low = np.searchsorted(ascending, codes * places.span + places.of(first))
-    return rows.take(pa.array(order)), low, np.searchsorted(ascending, codes * places.span + places.of(last + 1))
+    ascending, base = sortable[order], sessions.codes * places.span
+    low = np.searchsorted(ascending, base + places.of(sessions.first))
+    return rows.take(pa.array(order)), low, np.searchsorted(ascending, base + places.of(sessions.last + 1))

@@ -30,11 +30,11 @@ from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
-from panekeeper.state.codec import decode_table, encode_table
-from panekeeper.state.records import ARCHIVES, DUE, SESSIONS, SessionRecord
+from panekeeper.state.codec import decode_header, encode_header
+from panekeeper.state.records import ARCHIVES, DUE, SESSIONS, SESSIONS_KIND, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
-SESSIONS_KIND = "sessions"
+_SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
 _LATE = -1
 
 
@@ -60,27 +60,31 @@ class Firings:
 class SessionContents(Protocol):
     """What sessions hold, by partition code and time."""
 
-    def load(self, leaves: list[int]) -> None:
-        """Load what is stored of these leaves, as far as rows are joined to it."""
+    def load(self, tables: list[pa.Table]) -> None:
+        """Take what was stored with sessions that are loaded, as far as contents are."""
         ...
 
     def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
         """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
         ...
 
-    def remove(self, codes: np.ndarray, first: np.ndarray, last: np.ndarray, archive: int | None = None) -> int:
-        """Remove what is within these times of a partition, pair by pair; store it under an archive, if one is given.
-
-        Return how many values the archive has that are listed in its record.
-        """
+    def remove(self, sessions: SessionColumns) -> None:
+        """Remove what these sessions hold."""
         ...
 
     def absorb(self, leaf: int) -> None:
         """Remove the stored values of a leaf; what it holds is in memory, and is stored anew with `save`."""
         ...
 
-    def save(self, changed: list[int]) -> None:
-        """Write what these leaves, ascending, have got."""
+    def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        """Store what leaves hold, or return it for each, so that it is stored with its sessions.
+
+        Those of the n-th leaf are `sessions[bounds[n]:bounds[n + 1]]`.
+        """
+        ...
+
+    def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        """As `save`, for new archives; what they hold is no longer in memory."""
         ...
 
 
@@ -224,17 +228,15 @@ class SessionWindow:
         """Write what changed and return the record to be written as the header."""
         self._archive()
         changed, records = sorted(self._fit_leaves()), self.leaves.records
-        due = self._due()
         at, bounds = self.leaves.places(self.open.columns.codes, changed)
-        table = self.open.stored(at)
+        due = self._due()[at]
         for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
             records[leaf][SESSIONS] = end - begin
             if end > begin:
-                records[leaf][DUE] = int(due[at[begin:end]].min())
-                self.store.write(SESSIONS_KIND, leaf, 0, encode_table(table.slice(begin, end - begin)))
+                records[leaf][DUE] = int(due[begin:end].min())
             else:
                 self._absorb(leaf)
-        self.contents.save([leaf for leaf in changed if records[leaf][SESSIONS]])
+        self._write(changed, at, bounds, self.contents.save(changed, self.open.columns.take(at), bounds))
         if not self.leaves.sessions:
             records.clear()
         return self.record
@@ -394,7 +396,7 @@ class SessionWindow:
         self.open.fire(np.flatnonzero(fires), complete=complete)
         if closes.any():
             gone = columns.take(closes)
-            self.contents.remove(gone.codes, gone.first, gone.last)
+            self.contents.remove(gone)
             self.open.remove(closes)
 
     # -- store -----------------------------------------------------------------------------------------------
@@ -404,9 +406,24 @@ class SessionWindow:
         new = sorted(set(leaves.tolist()) - self._loaded)
         self._loaded.update(new)
         stored = [leaf for leaf in new if leaf in self.leaves.records and self.leaves.records[leaf][SESSIONS]]
-        if stored:
-            self.open.add_stored([decode_table(self.store.read(SESSIONS_KIND, leaf, 0)) for leaf in stored])
-            self.contents.load(stored)
+        self._read(stored)
+
+    def _read(self, leaves: list[int]) -> None:
+        """Read the sessions of leaves, with what they hold, as far as it is stored with them."""
+        if leaves:
+            values = [decode_header(self.store.read(SESSIONS_KIND, leaf, 0))[1] for leaf in leaves]
+            self.open.add_stored([one[_SESSIONS_TABLE] for one in values])
+            if parts := [one[_CONTENTS_TABLE] for one in values if _CONTENTS_TABLE in one]:
+                self.contents.load(parts)
+
+    def _write(self, leaves: list[int], at: np.ndarray, bounds: list[int], parts: list[pa.Table | None]) -> None:
+        """Write the sessions at these positions; those of the n-th leaf are `at[bounds[n]:bounds[n + 1]]`."""
+        table = self.open.stored(at)
+        for leaf, begin, end, part in zip(leaves, bounds, bounds[1:], parts, strict=False):
+            if end > begin:
+                tables = {_SESSIONS_TABLE: table.slice(begin, end - begin)}
+                tables |= {} if part is None else {_CONTENTS_TABLE: part}
+                self.store.write(SESSIONS_KIND, leaf, 0, encode_header({}, tables))
 
     def _due(self) -> np.ndarray:
         """Return the watermark at which each session has something to do."""
@@ -417,8 +434,7 @@ class SessionWindow:
         if not numbers:
             return
         before, leaves = len(self.open), [ARCHIVES + number for number in numbers]
-        self.open.add_stored([decode_table(self.store.read(SESSIONS_KIND, leaf, 0)) for leaf in leaves])
-        self.contents.load(leaves)
+        self._read(leaves)
         for number, leaf in zip(numbers, leaves, strict=True):
             self._absorb(leaf)
             del self.leaves.archives[number]
@@ -430,22 +446,33 @@ class SessionWindow:
         """Store the sessions apart that rows in time do not join any more, where a changed leaf has many of them."""
         due = self._due()
         waits = (self._ends() <= self.record.watermark) & (due > self.record.watermark)
-        leaf_of_each, gone = self.leaves.of(self.open.columns.codes), np.zeros(len(self.open), dtype=np.bool_)
-        for leaf in self._changed:
-            at = np.flatnonzero(waits & (leaf_of_each == leaf)) if waits.any() else ()
-            if len(at) < self.leaves.capacity:
-                continue
-            at = at[stable_order(self.open.columns.first[at])]
-            for begin in range(0, len(at), self.leaves.capacity):
-                some = at[begin : begin + self.leaves.capacity]
-                own, number = self.open.columns.take(some), max(self.leaves.archives, default=-1) + 1
-                self.store.write(SESSIONS_KIND, ARCHIVES + number, 0, encode_table(self.open.stored(some)))
-                values = self.contents.remove(own.codes, own.first, own.last, ARCHIVES + number)
-                what = [len(some), int(due[some].min()), values, leaf, int(own.first.min()), int(own.end.max())]
-                self.leaves.archives[number] = what
-                gone[some] = True
-        if gone.any():
-            self.open.remove(gone)
+        at = np.flatnonzero(waits)
+        if not len(at):
+            return
+        at = at[stable_order(self.open.columns.first[at])]
+        most, changed = self.leaves.capacity, sorted(self._changed)
+        places, bounds = self.leaves.places(self.open.columns.codes[at], changed)
+        at, next_number = at[places], max(self.leaves.archives, default=-1) + 1
+        parts = [
+            (leaf, low, min(low + most, end))
+            for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False)
+            for low in (range(begin, end, most) if end - begin >= most else ())
+        ]
+        some = np.concatenate([at[:0], *(at[low:end] for _, low, end in parts)])
+        if not parts:
+            return
+        ends = [0, *np.cumsum([end - low for _, low, end in parts]).tolist()]
+        own, numbers = self.open.columns.take(some), range(next_number, next_number + len(parts))
+        leaves = [ARCHIVES + number for number in numbers]
+        contents = self.contents.archive(leaves, own, ends)
+        self._write(leaves, some, ends, contents)
+        for number, (leaf, _, _), part, begin, end in zip(numbers, parts, contents, ends, ends[1:], strict=False):
+            bounds_of = int(own.first[begin:end].min()), int(own.end[begin:end].max())
+            least = int(due[some[begin:end]].min())
+            self.leaves.archives[number] = [end - begin, least, int(part is None), leaf, *bounds_of]
+        gone = np.zeros(len(self.open), dtype=np.bool_)
+        gone[some] = True
+        self.open.remove(gone)
 
     def _absorb(self, leaf: int) -> None:
         """Remove what is stored of a leaf: it is in memory."""
