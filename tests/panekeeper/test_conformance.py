@@ -140,6 +140,22 @@ def test_a_pane_that_emits_on_close_fires_once_with_its_late_rows() -> None:
     assert [(row["batch"], row["all"], row["is_final"]) for row in found] == [(4, [1, 3], True)]
 
 
+def test_a_result_may_come_with_the_one_that_it_takes_back() -> None:
+    """So a sum over `op` times the value is right at any time."""
+    window = TimeInterval(10, discard_age=5, results="retracting")
+    script = [rows(("a", 1)), Watermark(10), rows(("a", 3)), Watermark(11)]
+    found = panes(window, *script, aggregates={"total": agg.sum("v")})
+    assert [(row["op"], row["total"], row["refinement"]) for row in found] == [(1, 1, 0), (-1, 1, 0), (1, 4, 1)]
+
+
+def test_a_result_may_be_of_the_rows_since_the_last_one() -> None:
+    """The firing as complete comes in any case."""
+    window = TimeInterval(10, early=Every(rows=2), results="discarding")
+    totals = {"total": agg.sum("v"), "n": agg.count()}
+    found = panes(window, rows(("a", 1), ("a", 2), ("a", 3)), Watermark(10), aggregates=totals)
+    assert [(row["total"], row["n"], row["reason"]) for row in found] == [(3, 2, "EARLY"), (3, 1, "WATERMARK")]
+
+
 def test_a_pane_without_rows_has_no_result() -> None:
     """Between two that have."""
     found = panes(TimeInterval(10), rows(("a", 1), ("a", 25)), Watermark(99))
