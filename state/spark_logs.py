@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from panekeeper.state.checkpoint.folder import (
-    COMMITS_FOLDER,
     OFFSETS_FOLDER,
     SOURCES_FOLDER,
     CheckpointFolder,
@@ -90,18 +89,6 @@ def log_offset(line: str) -> int | None:
     """Return the entry that a line names as Spark writes it; what Spark only reads is the line of no file source."""
     match = _LOG_OFFSET.fullmatch(line)
     return None if match is None else int(match[1])
-
-
-def state_format(folder: CheckpointFolder) -> str | None:
-    """Return the format version in which Spark stores the state of the checkpoint; None before the first commit."""
-    batches = batch_numbers(folder, COMMITS_FOLDER)
-    if not batches:
-        return None
-    name = f"{COMMITS_FOLDER}/{batches[-1]}"
-    try:
-        return str(next(parsed_lines(folder.read(name))))
-    except ValueError as error:
-        raise damaged(folder, name, _NO_LOG) from error
 
 
 _ENTRY = re.compile(r"(\d+)(?:\.compact)?")

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from integration_tests.selection import first_before_release
 from panekeeper import SetupError, Time, TimeInterval, Tumbling, agg, windowed
 from panekeeper.framework.engine.flow import processor
-from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
+from panekeeper.framework.engine.session.settings import STATE_FORMAT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -146,12 +146,14 @@ def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -
     readings.put(("a", "10:01:40", 4), ("a", "10:03:00", 8))
     run()
     assert received == [("a", 1), ("a", 6)]
-    readings.spark.conf.set(FORMAT_SETTING, "1")
+    readings.spark.conf.set(STATE_FORMAT, "1")
     try:
-        with pytest.raises(SetupError, match=rf"state in format 2, .* {FORMAT_SETTING}=1: .* Use a session with .*=2"):
+        with pytest.raises(
+            SetupError, match=rf"a query of your own .* or one with {STATE_FORMAT}=2"
+        ):
             run()
     finally:
-        readings.spark.conf.set(FORMAT_SETTING, "2")
+        readings.spark.conf.set(STATE_FORMAT, "2")
 
 
 def test_transform_names_a_query_whose_checkpoint_is_another(readings: Readings) -> None:

@@ -29,7 +29,7 @@ _WINDOWS = 0  # Spark numbers stateful operators from the end of the query
 def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int], HandlerState]:
     """Return (class name of a state handler, version) -> one of the states that it has stored."""
     found = {}
-    with format_of_state(spark, checkpoint):
+    with format_of_state(spark):
         segments = stored_state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
         for (body,) in segments.select("user_map_value.body").toLocalIterator():
             for state in LifecycleRecord.decode(bytes(body)).handlers:
@@ -46,7 +46,7 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     value, entry = F.sha2("value.body", 256), F.sha2("user_map_value.body", 256)
     found: dict[tuple[Any, ...], str] = {}
     try:
-        with format_of_state(spark, checkpoint):
+        with format_of_state(spark):
             for row in stored_state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
                 found[(HEADER, *row[:-1])] = row[-1]
             segments = stored_state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
@@ -88,7 +88,7 @@ def decode_savepoint(
     count = 0
     with temporary_copy(archive, manifest) as folder:
         try:
-            with format_of_state(session, folder):
+            with format_of_state(session):
                 for (body,) in stored_state(session, folder, HEADER).select("value.body").toLocalIterator():
                     decode_header(bytes(body))
                     count += 1

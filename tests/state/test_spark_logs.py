@@ -11,7 +11,7 @@ from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.folder import JOB_FILE, LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
 from panekeeper.state.errors import CheckpointError
-from panekeeper.state.spark_logs import remove_unread_entries, state_format
+from panekeeper.state.spark_logs import remove_unread_entries
 
 
 def _java_texts(*texts: str) -> str:
@@ -51,15 +51,6 @@ def checkpoint(tmp_path: Path) -> LocalFiles:
     for name, content in FILES.items():
         folder.put_bytes(name, content.encode())
     return folder
-
-
-def test_the_format_of_the_state_is_that_of_the_newest_commit(checkpoint: LocalFiles) -> None:
-    """Not what the session says."""
-    assert state_format(checkpoint) == "2"
-    checkpoint.remove("commits/1")
-    assert state_format(checkpoint) == "1"
-    checkpoint.remove("commits/0")
-    assert state_format(checkpoint) is None
 
 
 def test_a_record_without_settings_is_one_of_an_older_version(checkpoint: LocalFiles) -> None:

@@ -319,7 +319,7 @@ def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str,
     """
     if stored_form(old) is not StoredForm.SLICES or {*aggregates_of(new)} <= {*aggregates_of(old)}:
         return None
-    with format_of_state(files.spark, files.place):
+    with format_of_state(files.spark):
         headers = stored_state(files.spark, files.place, HEADER).select("value.body").toLocalIterator()
         panes = [pane for (body,) in headers for pane in IntervalRecord.decode(bytes(body)).panes]
     return max(panes, default=None)

@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from panekeeper.framework.declarations.durations import Duration, to_seconds, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.job.status import JobState
-from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 from panekeeper.framework.engine.sources.streams import nodes
 from panekeeper.state.checkpoint.clock import Deadline
 
@@ -38,8 +37,6 @@ _STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _IDLE_FRAMES = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
 _FRAMES_TO_CHECK = 6  # frames; the JVM's own part of a sleep is one to three of them
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
-_WITHOUT_IDS = "1"
-"""The format of stored state in which a task overwrites what another one has stored of the same batch."""
 
 
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
@@ -161,7 +158,7 @@ def to_deadline(timeout: Duration | None) -> Deadline:
 def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
     """Return what Spark will write to its log of commits for the batch that a query runs, once its plan has run.
 
-    That is known then: the watermark of the next batch and, in format 2, the ids of the state that the tasks of the
+    That is known then: the watermark of the next batch, and the ids of the state that the tasks of the
     batch have stored. To be called in the thread of the query.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 -- what a batch commits is nowhere public
@@ -169,13 +166,13 @@ def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
     plan = execution.getLatestExecutionContext().executionPlan().executedPlan()
     tracker = execution.watermarkTracker()
     tracker.updateWatermark(plan)  # as Spark does next; a repetition changes nothing
-    metadata: dict[str, Any] = {"nextBatchWatermarkMs": tracker.currentWatermark()}
-    state_format = spark.conf.get(FORMAT_SETTING) or _WITHOUT_IDS
-    if state_format != _WITHOUT_IDS:
-        stateful = jvm.java.lang.Class.forName(_STATEFUL)
-        writers = [one for one in nodes(plan) if stateful.isInstance(one)]
-        metadata["stateUniqueIds"] = {str(one.stateInfo().get().operatorId()): _state_ids(jvm, one) for one in writers}
-    return f"v{state_format}\n{json.dumps(metadata, separators=(',', ':'))}"
+    stateful = jvm.java.lang.Class.forName(_STATEFUL)
+    writers = [one for one in nodes(plan) if stateful.isInstance(one)]
+    metadata = {
+        "nextBatchWatermarkMs": tracker.currentWatermark(),
+        "stateUniqueIds": {str(one.stateInfo().get().operatorId()): _state_ids(jvm, one) for one in writers},
+    }
+    return f"v2\n{json.dumps(metadata, separators=(',', ':'))}"
 
 
 def _state_ids(jvm: Any, operator: Any) -> list[list[str]]:

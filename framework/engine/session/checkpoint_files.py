@@ -8,7 +8,7 @@ which is faster.
 Spark's own choice of a manager goes through Hadoop's `FileContext`, which starts a process of the operating system for
 every file that it reads on a local disk, some twenty in a small micro-batch. The other manager renames a file in one
 step; but where it should replace a file on a local disk, Hadoop's rename refuses, and the manager reports no error.
-Spark replaces none where state files are named after the attempt that wrote them, which is format version 2.
+Spark replaces none, as state files are named after the attempt that wrote them (`settings.STATE_SETTINGS`).
 For HDFS Spark's choice is right. S3 has no rename and needs a manager of its own.
 """
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
-FORMAT_SETTING = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-NAMED_BY_ATTEMPT = "2"
-"""The format in which each state file has the name of the attempt that wrote it."""
 ON_DISK = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 _ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
@@ -180,9 +177,7 @@ class CheckpointFiles(JsonFiles):
     def manager_setting(self, hadoop: Any = None) -> dict[str, str]:
         """Return the setting by which Spark writes these files, empty for its own choice; a query needs it, too."""
         hadoop = hadoop or self._hadoop()
-        chosen = file_manager(
-            self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING), hadoop.get(FORMAT_SETTING)
-        )
+        chosen = file_manager(self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING))
         return {} if chosen is None else {MANAGER_SETTING: chosen}
 
     def _write(self, name: str, content: bytearray, *, replace: bool) -> None:
@@ -220,21 +215,19 @@ class CheckpointFiles(JsonFiles):
         return managers.create(self._path(""), hadoop)
 
 
-def file_manager(checkpoint: str, default_file_system: str, given: str | None, state_format: str | None) -> str | None:
+def file_manager(checkpoint: str, default_file_system: str, given: str | None) -> str | None:
     """Return the class to name in `MANAGER_SETTING`, None for Spark's own choice.
 
     What the user has given does not count for S3, where a wrong one loses files.
 
-    >>> file_manager("s3a://bucket/checkpoint", "file:///", None, "2").rpartition(".")[2]
+    >>> file_manager("s3a://bucket/checkpoint", "file:///", None).rpartition(".")[2]
     'AbortableStreamBasedCheckpointFileManager'
-    >>> file_manager("/data/checkpoint", "file:///", None, "2").rpartition(".")[2]
+    >>> file_manager("/data/checkpoint", "file:///", None).rpartition(".")[2]
     'FileSystemBasedCheckpointFileManager'
-    >>> file_manager("/data/checkpoint", "file:///", None, "1") is None
-    True
-    >>> file_manager("/data/checkpoint", "hdfs://host:8020", None, "2") is None
+    >>> file_manager("/data/checkpoint", "hdfs://host:8020", None) is None
     True
     """
     if is_s3(checkpoint):
         return FILE_MANAGER
     where = checkpoint if ":/" in checkpoint else default_file_system
-    return given or (ON_DISK if state_format == NAMED_BY_ATTEMPT and local_path(where) is not None else None)
+    return given or (ON_DISK if local_path(where) is not None else None)

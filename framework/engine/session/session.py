@@ -16,7 +16,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from panekeeper.framework.declarations.errors import DeclarationError, SetupError
-from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING, NAMED_BY_ATTEMPT
 from panekeeper.framework.engine.session.environment import check_environment
 from panekeeper.framework.engine.session.java_libraries import (
     DELTA,
@@ -160,10 +159,6 @@ def spark_settings(*, cores: int | None, memory: int, jars: list[Path]) -> dict[
         "spark.databricks.delta.snapshotPartitions": "2",
         **STATE_SETTINGS,
         **WRITE_SETTINGS,
-        # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
-        # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
-        # materialises a batch before Delta may skip its write. Who reads state needs the same value: use this session.
-        FORMAT_SETTING: NAMED_BY_ATTEMPT,
         # How many batches a checkpoint can be looked back into. Savepoints are copies and do not depend on it.
         "spark.sql.streaming.minBatchesToRetain": "100",
         # Pinned. One task a core: each loads and commits a state store of its own, which a small batch feels most.

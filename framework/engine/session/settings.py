@@ -19,11 +19,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import IncompatibleCheckpoint, SetupError
-from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING, MANAGER_SETTING, CheckpointFiles
+from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, CheckpointFiles
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
 from panekeeper.state.checkpoint.job_record import is_new
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
-from panekeeper.state.spark_logs import state_format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,10 +44,15 @@ DELTA_SETTINGS = {
 """What makes a session write Delta tables. A session has them from its start; of the first it may have more values."""
 
 STATE_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+STATE_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 
 STATE_SETTINGS = {
     # Pinned by a checkpoint. Python's stateful operators need RocksDB.
     STATE_PROVIDER: "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    # Version 2 names each state file after the attempt that wrote it, so a task that Spark gave up on but that
+    # lives on cannot overwrite a good file. It demands that every batch really runs its plan: the sink
+    # materialises a batch before Delta may skip its write. Who reads state needs the same value.
+    STATE_FORMAT: "2",
     # A batch uploads what changed, not the whole store.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # Counting rows costs a read before each write, and rows of state say nothing here: they are packed.
@@ -84,9 +88,7 @@ _FEWEST_KEY_GROUPS = 8
 
 def settings_to_record(spark: SparkSession, numbers: TaskNumbers) -> dict[str, str]:
     """Return the settings that a new checkpoint records: those that Spark does not pin from its start on."""
-    found = {TIME_ZONE: session_zone(spark), FORMAT_SETTING: spark.conf.get(FORMAT_SETTING, None)}
-    found[PARTITIONS] = str(numbers.partitions) if numbers.to_set else None
-    return {name: value for name, value in found.items() if value is not None}
+    return {TIME_ZONE: session_zone(spark)} | ({PARTITIONS: str(numbers.partitions)} if numbers.to_set else {})
 
 
 def session_zone(spark: SparkSession) -> str:
@@ -108,17 +110,12 @@ def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None
 def require_state_settings(files: CheckpointFiles) -> None:
     """Check the session of a query of the user's own, to which no settings can be given. Raises `SetupError`."""
     conf = files.spark.conf
-    name, wanted = STATE_PROVIDER, STATE_SETTINGS[STATE_PROVIDER]
-    if conf.get(name, None) != wanted:
-        raise SetupError(
-            f"a query of your own on transform() needs a session from panekeeper.session(), or one with {name}={wanted}"
-        )
-    stored, now = state_format(files), conf.get(FORMAT_SETTING, None) or "1"
-    if stored not in (None, now):
-        raise SetupError(
-            f"the checkpoint {files.root} keeps its state in format {stored}, and the session of your query has "
-            f"{FORMAT_SETTING}={now}: Spark would not find it. Use a session with {FORMAT_SETTING}={stored}"
-        )
+    for name in (STATE_PROVIDER, STATE_FORMAT):
+        if conf.get(name, None) != STATE_SETTINGS[name]:
+            raise SetupError(
+                "a query of your own on transform() needs a session from panekeeper.session(), or one with "
+                f"{name}={STATE_SETTINGS[name]}"
+            )
     if (offsets := conf.get(_OFFSETS_FORMAT, None)) not in (None, "1"):
         raise SetupError(f"the session of your query has {_OFFSETS_FORMAT}={offsets}; a job needs 1, Spark's default")
     if is_s3(files.root) and conf.get(MANAGER_SETTING, None) != FILE_MANAGER:
@@ -149,14 +146,12 @@ def start_with_settings(
 def query_settings(files: CheckpointFiles, recorded: Mapping[str, str] | None = None) -> Iterator[None]:
     """Give the session what the query needs while it starts: a query keeps a copy of the settings it started with.
 
-    State that is there stays in its format, whatever the session says. `recorded` are the settings in the job's record.
+    `recorded` are the settings in the job's record.
     """
     recorded = recorded or {}
     # From the first batch on Spark pins it.
     chosen = {name: recorded[name] for name in (PARTITIONS,) if name in recorded and is_new(files)}
     chosen[_OFFSETS_FORMAT] = "1"  # others name sources otherwise: what a batch has read could not be looked up
-    if (stored := state_format(files) or recorded.get(FORMAT_SETTING)) is not None:
-        chosen[FORMAT_SETTING] = stored
     with (
         session_settings(files.spark, STATE_SETTINGS | WRITE_SETTINGS | chosen),
         session_settings(files.spark, files.manager_setting()),
@@ -287,10 +282,9 @@ def _cores_now(context: Any) -> list[int]:
     return [int(one.totalCores()) for one in executors if one.id() != "driver"]
 
 
-def format_of_state(spark: SparkSession, checkpoint: str) -> AbstractContextManager[None]:
+def format_of_state(spark: SparkSession) -> AbstractContextManager[None]:
     """Give the session the format of the state that it reads: with another one Spark finds none."""
-    stored = state_format(CheckpointFiles(spark, checkpoint))
-    return session_settings(spark, {} if stored is None else {FORMAT_SETTING: stored})
+    return session_settings(spark, {STATE_FORMAT: STATE_SETTINGS[STATE_FORMAT]})
 
 
 def stored_state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:

@@ -14,7 +14,6 @@ from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, rec
 from panekeeper import CheckpointError, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job import batch_journal
-from panekeeper.framework.engine.session.checkpoint_files import FORMAT_SETTING
 from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import batch_output, spark_table
 from panekeeper.state.errors import CorruptState
@@ -83,18 +82,15 @@ def test_a_batch_that_is_not_recorded_is_run_by_the_program_that_there_is(
     assert reasons(story) == ["NULL_EVENT_TIME", "NULL_EVENT_TIME", "late"]
 
 
-@pytest.mark.parametrize("state_format", ["2", pytest.param("1", marks=pytest.mark.extended)])
-def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: Readings, state_format: str) -> None:
+def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: Readings) -> None:
     """Byte by byte: the watermark of the next batch, and the ids of the state. So the next batch finds its state."""
     for number, rows in enumerate(FILES):
         readings.put(*rows)
-        with session_settings(readings.spark, {FORMAT_SETTING: state_format}):
-            readings.run(key_groups=4)
+        readings.run(key_groups=4)
         last = readings.numbers("commits")[-1]
         batch = recorded(readings, last)
         assert batch is not None
         assert batch.spark_commit == (readings.epoch / "commits" / str(last)).read_text()
-        assert batch.spark_commit.startswith(f"v{state_format}\n")
         assert [path.name for path in (readings.epoch / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
         assert number <= last
     assert readings.log() == LOG

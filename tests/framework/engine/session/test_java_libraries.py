@@ -85,4 +85,4 @@ def test_the_file_manager_follows_the_place(
     checkpoint: str, default: str, given: str | None, expected: str | None
 ) -> None:
     """Ours on a local disk, the one for S3 there, and the user's or Spark's anywhere else."""
-    assert file_manager(checkpoint, default, given, "2") == expected
+    assert file_manager(checkpoint, default, given) == expected
