@@ -160,7 +160,7 @@ def test_a_job_goes_on_with_a_source_column_that_got_wider(readings: Readings) -
     assert (row["total"], f"{row['latest']:%S}") == (2**31 + 2**40, "20")
 
 
-@pytest.mark.extended
+@pytest.mark.release  # the words of the advice are tested without Spark
 def test_the_cast_that_a_refusal_prints_brings_a_wider_column_back(readings: Readings) -> None:
     """A maximum has the type of its column, also in the tables."""
     largest = agg.max("value")

@@ -84,7 +84,7 @@ def test_a_start_that_has_lost_its_lease_writes_nothing(readings: Readings) -> N
 
 
 @pytest.mark.parametrize(
-    "before", [("a", "10:05:00", 2), pytest.param(("a", "10:00:20", 2), marks=pytest.mark.extended)], ids=str
+    "before", [("a", "10:05:00", 2), pytest.param(("a", "10:00:20", 2), marks=pytest.mark.release)], ids=str
 )
 def test_a_reset_that_is_paused_before_it_empties_the_view_removes_no_row_of_the_next_epoch(
     readings: Readings, before: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch

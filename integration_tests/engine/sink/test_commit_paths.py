@@ -134,7 +134,7 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     assert readings.log() == log
 
 
-@pytest.mark.extended
+@pytest.mark.release  # the append of one is refused by the same transactions
 def test_a_later_epoch_lets_no_earlier_one_merge(readings: Readings) -> None:
     """As above, for the view: a row that would be newer is not taken."""
     put_all(readings)
