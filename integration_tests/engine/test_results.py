@@ -148,9 +148,7 @@ def test_transform_gives_the_results_to_a_sink_of_your_own(readings: Readings) -
     assert received == [("a", 1), ("a", 6)]
     readings.spark.conf.set(STATE_FORMAT, "1")
     try:
-        with pytest.raises(
-            SetupError, match=rf"a query of your own .* or one with {STATE_FORMAT}=2"
-        ):
+        with pytest.raises(SetupError, match=rf"a query of your own .* or one with {STATE_FORMAT}=2"):
             run()
     finally:
         readings.spark.conf.set(STATE_FORMAT, "2")

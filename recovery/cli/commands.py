@@ -136,7 +136,7 @@ def _savepoint(options: Namespace) -> dict[str, Any]:
         timeout=options.timeout,
         decode=not options.no_decode,
     )
-    warnings = short_retention(made.manifest, keep_for=timedelta(seconds=options.keep_for), s3=s3)
+    warnings = short_retention(made.manifest, s3)
     for warning in warnings:
         sys.stderr.write(f"panekeeper savepoint: warning: {warning}\n")
     return {
@@ -191,9 +191,6 @@ SAVEPOINTS = (
             NAME,
             option("--to", "LOCATION", "a folder or s3://bucket/prefix", required=True),
             timeout("a batch of a running job"),
-            seconds(
-                "--keep-for", "warn of tables that keep old versions for less than this (7 days)", default="7 days"
-            ),
             flag("--no-decode", "do not start Spark to decode each stored value of the copy"),
             *S3,
         ),

@@ -21,7 +21,7 @@ import shlex
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
@@ -283,28 +283,22 @@ def request_savepoint_batch(
     return None
 
 
-# Delta's defaults, for a table without these properties.
-_RETENTION = {
-    "delta.logRetentionDuration": "interval 30 days",
-    "delta.deletedFileRetentionDuration": "interval 1 week",
-}
+# By Delta's defaults a table keeps them for a week or longer.
+_RETENTION = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
-def short_retention(manifest: Manifest, *, keep_for: timedelta = WEEK, s3: S3Options | None = None) -> list[str]:
-    """Return a warning for each table that keeps old versions for less time than a savepoint shall be restorable."""
+def short_retention(manifest: Manifest, s3: S3Options | None) -> list[str]:
+    """Return a warning for each table that keeps old versions for less than a week."""
     warnings = []
-    days = -(-keep_for // timedelta(days=1))
     for role, table in manifest.tables.items():
-        properties = table_properties(table_at(table.path, s3))
-        if properties is None:
-            continue
-        for name, default in _RETENTION.items():
-            value = properties.get(name, default)
+        properties = table_properties(table_at(table.path, s3)) or {}
+        for name in _RETENTION:
+            value = properties.get(name, "")
             kept = parse_interval(value)
-            if kept is not None and kept < keep_for:
+            if kept is not None and kept < WEEK:
                 warnings.append(
                     f"table {role} keeps old versions for {value.removeprefix('interval ')} only ({name}), and "
                     f"savepoint {manifest.name} cannot be restored once they are gone: "
-                    f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('{name}' = 'interval {days} days')"
+                    f"ALTER TABLE delta.`{table.path}` SET TBLPROPERTIES ('{name}' = 'interval 7 days')"
                 )
     return warnings
