@@ -101,7 +101,7 @@ def test_a_table_that_only_the_manifest_names_is_not_taken_back(
 ) -> None:
     """The message has the whole command that confirms it."""
     savepoint(with_tables(job).folder, "one", to=archive)
-    foreign = {"path": "/other/table", "version": 0, "sha256": None}
+    foreign = {"path": "/other/table", "version": 0, "sha256": "0" * 64}
     forge(archive, lambda content: content["tables"].update(metrics=foreign))
     with pytest.raises(SavepointRefused) as refused:
         restore(archive, "one")
