@@ -262,15 +262,20 @@ class StreamWithWindow:
         for name, aggregate in aggregates.items():
             what = f"aggregate {name}={aggregate}"
             found[name] = aggregate.over(aggregates).of_stream(intake.user_columns, partial(intake.find, what))
-            if getattr(self._input.window, "forgets", False) and aggregate.needs_content:
+            if getattr(self._input.window, "keeps_panes_apart", False) and aggregate.needs_content:
                 raise DeclarationError(
-                    f"{what} needs all rows of a pane, and this one has partial results of those since it fired last; "
-                    "use an aggregate that merges, or results='accumulating'"
+                    f"{what} needs all rows of a pane, and by results='discarding' or fires_when= there are partial "
+                    "results only; use an aggregate that merges, or another rule"
                 )
             for column, where in found[name].conditions.items():
                 intake.require_condition(what, where)
                 conditions[column] = where
-        columns = {column for aggregate in found.values() for column in aggregate.read_columns}
+        condition = getattr(self._input.window, "condition", None)
+        if condition is not None:
+            condition = condition.over(aggregates).of_stream(intake.user_columns, partial(intake.find, "fires_when"))
+            conditions |= condition.conditions
+        of_all = [*found.values(), *([] if condition is None else [condition])]
+        columns = {column for aggregate in of_all for column in aggregate.read_columns}
         window = self._input.window
         columns |= {window.gap_column} if isinstance(window, Session) and window.has_column_gap else set()
         own = replace(self._input, intake=replace(intake, conditions=conditions))
@@ -285,6 +290,7 @@ class StreamWithWindow:
             origin=port.origin,
             output=pa.schema(fields),
             aggregates=found,
+            fires_when=condition,
             pane_time=intake.pane_time,
         )
         return _computation([own.intake], spec)
@@ -591,6 +597,11 @@ def _with_operator(
     )
     all_handlers = (*own, *handlers, *others)
     for one in inputs:
+        if isinstance(one.window, PaneFiringOptions) and one.window.fires_when is not None:
+            raise DeclarationError(
+                f"fires_when is {one.window.fires_when!r}, a condition over aggregates; an operator has none, so leave "
+                "it out, or use .aggregate(...)"
+            )
         if isinstance(one.window, PaneFiringOptions) and one.window.results != "accumulating":
             raise DeclarationError(
                 f"results is {one.window.results!r}, which is for aggregates; an operator gets the whole content of a "

@@ -85,6 +85,7 @@ class JobSpec:
         port: number of the port that this spec is for, in the specs that `ports` returns.
         on_error: what is done about a row or a firing of port 0 that cannot be computed; None if not declared.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
+        fires_when: a condition over the aggregates, at which panes fire; None if they have none.
         operator: handles the events; None if there are aggregates, or a join.
         join: how the rows of two ports are joined; None if there are aggregates, or an operator.
         output: the user's result columns (of the aggregates, the operator or the join).
@@ -99,6 +100,7 @@ class JobSpec:
     keys: pa.Schema
     columns: pa.Schema
     aggregates: dict[str, Aggregate] | None = None
+    fires_when: Aggregate | None = None
     operator: Operator | None = None
     join: Join | None = None
     output: pa.Schema

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
+from panekeeper.framework.declarations.aggregates import Aggregate, expr
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import require_count, require_positive
@@ -133,14 +134,20 @@ class PaneFiringOptions(FiringOptions):
         refire: how often a pane fires for late rows; at each advancing watermark if not given.
         results: what a firing of aggregates shows: `"accumulating"`, all rows of the pane; `"discarding"`, those since
             it last fired; `"retracting"`, all rows, after a row that takes back the result before.
+        fires_when: a condition over the result columns, as `agg.expr` takes it, tried after each row: the pane fires if
+            it holds.
+        then: `"begin_anew"`: a pane is empty after it has fired.
     """
 
     refire: Every | None = None
     results: Results = "accumulating"
+    fires_when: str | None = None
+    then: Literal["begin_anew"] | None = None
 
     def require_possible_firing(self, *, takes_late_rows: bool = True) -> None:
         """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
         super().require_possible_firing()
+        self._require_possible_condition()
         require_one_of(("accumulating", "discarding", "retracting"), self.results, "results")
         if self.refire is not None and self.refire.event_time is not None:
             raise DeclarationError(
@@ -156,12 +163,49 @@ class PaneFiringOptions(FiringOptions):
     @property
     def keeps_firings(self) -> bool:
         """Whether each cell needs a record of how often it fired, and of the rows since."""
-        return super().keeps_firings or self.results != "accumulating"
+        return super().keeps_firings or self.results != "accumulating" or self.fires_when is not None
 
     @property
     def forgets(self) -> bool:
-        """Whether a pane keeps what it holds apart from others, and is empty after it has fired."""
-        return self.results == "discarding"
+        """Whether a pane is empty after it has fired."""
+        return self.results == "discarding" or self.then is not None
+
+    @property
+    def keeps_panes_apart(self) -> bool:
+        """Whether each pane has partial results of its own, not of slices that it shares with others."""
+        return self.forgets or self.fires_when is not None
+
+    @property
+    def fires_at_rows(self) -> bool:
+        """Whether some of the firings are at certain rows, so that rows must come one by one."""
+        return super().fires_at_rows or self.fires_when is not None
+
+    @property
+    def condition(self) -> Aggregate | None:
+        """`fires_when` as an aggregate over those of the result columns."""
+        return None if self.fires_when is None else expr(self.fires_when)
+
+    def _require_possible_condition(self) -> None:
+        if self.then is not None:
+            require_one_of(("begin_anew",), self.then, "then")
+            if self.fires_when is None:
+                raise DeclarationError(f"then is {self.then!r}, but there is no fires_when; give that, or leave it out")
+        if self.fires_when is None:
+            return
+        others = [*self._every, *(["emit"] if self.emit != "on_complete" else [])]
+        others += ["results"] if self.results != "accumulating" else []
+        if others:
+            raise DeclarationError(
+                f"fires_when is {self.fires_when!r}, a rule for all rows of a pane; leave out {' and '.join(others)}"
+            )
+        try:
+            condition = expr(self.fires_when)
+        except DeclarationError as error:
+            raise DeclarationError(f"fires_when: {error}") from None
+        if condition.term is None or not condition.term.is_boolean:
+            raise DeclarationError(
+                f"fires_when is {self.fires_when!r}, which is no condition; write one, as 'sum >= 9'"
+            )
 
     @property
     def _every(self) -> dict[str, Every]:
@@ -170,7 +214,8 @@ class PaneFiringOptions(FiringOptions):
     def firing_declaration(self) -> dict[str, Any]:
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         results = {} if self.results == "accumulating" else {"results": self.results}
-        return super().firing_declaration() | results
+        condition = {"fires_when": self.fires_when, "then": self.then}
+        return super().firing_declaration() | results | {n: one for n, one in condition.items() if one is not None}
 
 
 def _require_every(what: str, given: object) -> None:

@@ -53,6 +53,9 @@ class TimeInterval(PaneFiringOptions):
             what has not fired then fires when the pane closes. At each advancing watermark if not given.
         results: what a firing of aggregates shows: `"accumulating"`, all rows of the pane; `"discarding"`, those since
             it last fired; `"retracting"`, all rows, after a row with `op` = -1 that takes back the result before.
+        fires_when: a condition over the result columns, `"sum >= 9"`, as `agg.expr` takes it, tried after each row of a
+            partition: if it holds, the pane fires.
+        then: `"begin_anew"`: a pane is empty after it has fired.
         partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:

@@ -61,8 +61,21 @@ def test_rules_that_do_not_fit_the_job_are_refused(readings: Readings) -> None:
     parts: dict[str, Any] = {"window": TimeInterval(60, early=Every(rows=2), results="discarding")}
     with pytest.raises(DeclarationError, match="the window fires by the wall clock, and arrival_time='at' is another"):
         readings.computed(window=TimeInterval(60, early=Every("1 second")), arrival_time="at")
-    with pytest.raises(DeclarationError, match="needs all rows of a pane, and this one has partial results of those"):
+    with pytest.raises(DeclarationError, match="needs all rows of a pane, and by results='discarding' or fires_when="):
         readings.computed(**parts, total="collect")
     with pytest.raises(DeclarationError, match="by results='discarding' no result is of all rows of its pane"):
         readings.declare(**parts)
     assert agg.collect("value").needs_content
+
+
+def test_a_condition_over_the_result_columns_fires_through_a_restart(readings: Readings) -> None:
+    """Each row at which it holds, with the rows since it last did; a name that is no result column is refused."""
+    window = TimeInterval(60, fires_when="total >= 9 and n > 1", then="begin_anew")
+    readings.put(("a", "10:00:10", 9), ("a", "10:00:20", 2), ("a", "10:00:30", 4))
+    readings.run(window=window)
+    readings.put(("a", "10:00:40", 8))
+    readings.put(("a", "10:01:30", 1))
+    readings.run(window=window)
+    assert readings.log() == [("a", "10:00", 11, 2, 0, "EARLY"), ("a", "10:00", 12, 2, 1, "EARLY")]
+    with pytest.raises(DeclarationError, match="'sum' is no result column of another aggregate"):
+        readings.computed(window=TimeInterval(60, fires_when="sum > 3"))

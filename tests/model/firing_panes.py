@@ -70,6 +70,9 @@ class NaivePanes:
     def fire_or_wait(self, pane: int, key: str, cell: Cell) -> None:
         """A row has joined: its number may be one at which the pane fires, or the clock begins to count."""
         is_complete = pane in self.complete
+        if self.window.get("fires_when") and sum(cell.rows) >= self.window["fires_when"]:
+            self.fire_by_rule(pane, key)
+            return
         every = self.window.get("refire" if is_complete else "early")
         if every is None or (is_complete and not cell.complete):
             return
@@ -134,7 +137,8 @@ class NaivePanes:
         """Fire a pane that completes, for all its partitions; or one that is complete, for those with new rows."""
         for key, cell in sorted(self.cells[pane].items()):
             waits = cell.complete and "refire" in self.window and not closes
-            if pane not in self.complete or (cell.new and not waits):
+            begins = pane not in self.complete and (cell.new or "then" not in self.window)
+            if begins or (pane in self.complete and cell.new and not waits):
                 self.fire(pane, key, reason, complete=True, closes=closes)
         self.complete.add(pane)
 
@@ -149,6 +153,8 @@ class NaivePanes:
             self.log.append((key, start, *cell.last, cell.fired - 1, False, reason, -1))
         self.log.append((key, start, *values, cell.fired, closes, reason, *([1] if results == "retracting" else [])))
         cell.last = values
+        if "then" in self.window:
+            cell.rows = []
         cell.fired, cell.new, cell.complete = cell.fired + 1, [], cell.complete or complete
         cell.due_at = None
 

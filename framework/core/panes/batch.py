@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from panekeeper.framework.core.guarded_aggregates import bind_guarded
+from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.firing_rules import CellFirings
 from panekeeper.framework.core.panes.geometry import Geometry
@@ -17,7 +18,7 @@ from panekeeper.framework.core.panes.output import (
 )
 from panekeeper.framework.core.panes.refinements import FiringCounts
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
-from panekeeper.framework.core.panes.slice_aggregates import SliceAggregates
+from panekeeper.framework.core.panes.slice_aggregates import CONDITION_NUMBER, SliceAggregates
 from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWindow
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
@@ -104,6 +105,13 @@ def _build_contents_and_output(
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
         return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results, last)
-    no_rows, by_pane = spec.columns.empty_table(), isinstance(spec.window, TimeInterval) and spec.window.forgets
-    slices = SliceAggregates(accumulators, keys, geometry, store, record, no_rows, by_pane=by_pane)
+    condition = None
+    if spec.fires_when is not None:
+        bound = bind(spec.fires_when, spec.columns)
+        condition = GuardedAccumulator("fires_when", bound, results.quarantine, number=CONDITION_NUMBER)
+    no_rows, by_pane = (
+        spec.columns.empty_table(),
+        isinstance(spec.window, TimeInterval) and spec.window.keeps_panes_apart,
+    )
+    slices = SliceAggregates(accumulators, keys, geometry, store, record, no_rows, by_pane=by_pane, condition=condition)
     return slices, AggregatePaneOutput(slices, results, last)

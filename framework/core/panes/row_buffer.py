@@ -87,6 +87,9 @@ class PaneRowBuffer:
         self._new = self._new.filter(pa.array(np.isin(self._slots_of(self._new), slots)))
         self._index = None
 
+    def condition_holds(self, rows: pa.Table, cells: np.ndarray, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        raise TypeError("a condition is tried on partial results, and here are rows")
+
     def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
         raise TypeError("rows are kept once for all panes that have them, so none of these can forget them alone")
 

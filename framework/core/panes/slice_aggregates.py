@@ -19,12 +19,14 @@ from panekeeper.framework.core.panes.pane_index import CellIndex, number_cells
 from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
-from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.state.codec import of_type, with_columns
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 _NO_SLICE = 2**63 - 1
+CONDITION_NUMBER = 10**6
+"""Number of the condition at which panes fire, among those of the aggregates; no job has so many."""
 
 
 class SliceAggregates:
@@ -40,12 +42,15 @@ class SliceAggregates:
         no_rows: pa.Table,
         *,
         by_pane: bool = False,
+        condition: GuardedAccumulator | None = None,
     ) -> None:
         """Load nothing yet; `no_rows` is an empty table of the columns of rows.
 
-        `by_pane`: a cell is of a pane, in the place of a slice, so that what one pane holds can be forgotten.
+        `by_pane`: a cell is of a pane, in the place of a slice, so that what one pane holds can be forgotten, and that
+        a `condition` can be tried at each row.
         """
-        self._accumulators = accumulators
+        self._condition = condition
+        self._accumulators = accumulators if condition is None else [*accumulators, condition]
         self._no_rows = no_rows
         self._keys = keys
         self._geometry = geometry
@@ -54,7 +59,7 @@ class SliceAggregates:
         self._record = record
         self._codes = np.empty(0, dtype=np.int64)
         self._slices = np.empty(0, dtype=np.int64)
-        self._states: list[State] = [[pa.array([], t) for t in a.state_types()] for a in accumulators]
+        self._states: list[State] = [[pa.array([], t) for t in a.state_types()] for a in self._accumulators]
         self._changed = np.empty(0, dtype=np.int64)
         self._index: CellIndex | None = None
 
@@ -105,6 +110,8 @@ class SliceAggregates:
         order = pa.array(index.order)
         merged = []
         for one, state in zip(self._accumulators, self._states, strict=True):
+            if one is self._condition:
+                continue
             sorted_state = [c.take(order) for c in state]
             if one.begins_us is None:
                 place = place_of(self._geometry, codes, panes)
@@ -129,6 +136,33 @@ class SliceAggregates:
             self._codes, self._slices = self._codes[keep], self._slices[keep]
             self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
             self._index = None
+
+    def condition_holds(self, rows: pa.Table, cells: np.ndarray, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        """Return whether the condition would hold after each of these rows.
+
+        Args:
+            rows: ascending by their cell, those of a cell in arrival order.
+            cells: the cell of each row: its place in the next two.
+            codes: the partition of each cell.
+            panes: its pane.
+        """
+        one = self._condition
+        assert one is not None, "only a window with a condition has rows tried"
+        self._load(self._lattice.slots_of_panes(distinct(panes)))
+        held = len(self._codes)
+        both = np.concatenate([self._codes, codes]), np.concatenate([self._slices, panes])
+        places = np.minimum(number_cells(*both)[0][held:], held)  # one after the last: a new cell
+        known = [pa.concat_arrays(pair) for pair in zip(self._states[-1], one.empty(1, self._no_rows), strict=True)]
+        # A cell for each row, with the rows of its own cell until then: what they fold to is the same to the last bit.
+        each = np.arange(len(cells))
+        positions, offsets = gather_ranges(np.searchsorted(cells, cells), each + 1)
+        trials = np.repeat(each, np.diff(offsets))
+        begun = [column.take(pa.array(places[cells])) for column in known]
+        tried = rows.take(pa.array(positions))
+        folded = one.fold(begun, trials, len(cells), tried, self._record.next_seq + positions)
+        place = place_of(self._geometry, codes[cells], panes[cells])
+        holds: np.ndarray = one.finish(folded, place).fill_null(False).to_numpy(zero_copy_only=False)
+        return holds
 
     def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
         """Remove the cells of these pairs, where a cell is of a pane."""

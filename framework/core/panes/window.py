@@ -32,6 +32,10 @@ from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord, PaneRecord
 
+_FIRST_TRIALS = 16
+_MOST_TRIALS = 2**18
+"""At how many rows of a cell a condition is tried at once; and about how many rows that takes in all cells together."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaneTransition:
@@ -72,6 +76,10 @@ class PaneContents(Protocol):
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot that holds no part of an open pane."""
+        ...
+
+    def condition_holds(self, rows: pa.Table, cells: np.ndarray, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        """Return whether `fires_when` would hold after each of these rows; only where panes have such a condition."""
         ...
 
     def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
@@ -294,6 +302,9 @@ class TimeIntervalWindow:
         """
         panes, row_of = _pairs(assigned)
         joined = cells.place(codes[row_of], panes)
+        if self.window.fires_when is not None:
+            self._join_by_condition(cells, table, codes[row_of], panes, joined, row_of, arrived)
+            return
         fires = cells.fire_at_rows(joined)
         if fires is None or not fires.any():
             cells.add_rows(joined, numbers[row_of], arrived)
@@ -307,10 +318,51 @@ class TimeIntervalWindow:
             self._join(table.take(pa.array(rows)), codes[rows], assigned.only(rows), len(rows))
             self._fire(cells, cells.by_number(joined[pairs[fires[pairs]]]))
 
+    def _join_by_condition(
+        self,
+        cells: CellFirings,
+        table: pa.Table,
+        codes: np.ndarray,
+        panes: np.ndarray,
+        joined: np.ndarray,
+        row_of: np.ndarray,
+        arrived: int,
+    ) -> None:
+        """Add rows, pair by pair of row and pane, and fire a cell after each row at which the condition holds.
+
+        Cells do not depend on each other. In each round some rows of every cell are tried at once, and those until the
+        first one at which it fires are added.
+        """
+        order = stable_order(joined)
+        starts = np.flatnonzero(np.diff(joined[order], prepend=-1))
+        ends = np.append(starts[1:], len(order))
+        of_cells = order[starts]
+        at, most = starts.copy(), _FIRST_TRIALS
+        while (open_cells := np.flatnonzero(at < ends)).size:
+            lengths = np.minimum(ends[open_cells] - at[open_cells], most)
+            positions, offsets = gather_ranges(at[open_cells], at[open_cells] + lengths)
+            pairs, local = order[positions], np.repeat(np.arange(len(open_cells)), lengths)
+            rows = table.take(pa.array(row_of[pairs]))
+            here = of_cells[open_cells]
+            holds = self.contents.condition_holds(rows, local, codes[here], panes[here])
+            place = np.arange(len(pairs)) - offsets[:-1][local]
+            first = np.minimum.reduceat(np.where(holds, place, len(pairs)), offsets[:-1])
+            fires = first < len(pairs)
+            added = np.where(fires, first + 1, lengths)
+            some = np.flatnonzero(place < added[local])
+            cells.add_rows(joined[pairs[some]], None, arrived)
+            seq = self.record.next_seq + row_of[pairs[some]]
+            self.contents.insert(rows.take(pa.array(some)), codes[pairs[some]], panes[pairs[some]], seq)
+            self._fire(cells, cells.by_number(joined[here[fires]]))
+            at[open_cells] += added
+            allowed = max(_FIRST_TRIALS, int((_MOST_TRIALS / len(open_cells)) ** 0.5))
+            most = min(2 * most, allowed) if not fires.any() else max(_FIRST_TRIALS, int(added.mean()))
+        self.record.next_seq += table.num_rows
+
     def _join(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self.record.next_seq += n_rows
-        if self.window.forgets:
+        if self.window.keeps_panes_apart:
             panes, row_of = _pairs(assigned)
             self.contents.insert(table.take(pa.array(row_of)), codes[row_of], panes, seq[row_of])
         else:
@@ -352,7 +404,8 @@ class TimeIntervalWindow:
     def _firing(self, pane: int, state: PaneRecord, reason: Reason, *, closes: bool) -> PaneFiring | None:
         if self.cells is not None:
             late = self.cells.unfired if closes else self.cells.fires_late
-            cells = late(pane) if state.complete else self.cells.of(pane)
+            begun = self.cells.unfired if self.window.then is not None else self.cells.of
+            cells = late(pane) if state.complete else begun(pane)
             return self._firing_of(self.cells, pane, cells, reason, complete=True)
         if not state.complete:
             return PaneFiring(reason=reason)

@@ -37,6 +37,30 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"results": "all"},
         "results is 'all'; it must be 'accumulating', 'discarding' or 'retracting'",
     ),
+    "a condition that is no expression": (
+        {"fires_when": "sum >="},
+        "fires_when: agg.expr('sum >=') is no expression; write one",
+    ),
+    "a condition that is no text": ({"fires_when": 9}, "fires_when: agg.expr is of 9; write an expression"),
+    "a condition that reads nothing": ({"fires_when": "1 < 2"}, "fires_when: agg.expr('1 < 2') has no aggregate"),
+    "a condition that is a number": (
+        {"fires_when": "sum + 1"},
+        "fires_when is 'sum + 1', which is no condition; write one, as 'sum >= 9'",
+    ),
+    "a condition of columns": (
+        {"fires_when": "total(v) > 1"},
+        "fires_when: agg.expr('total(v) > 1'): there is",
+    ),
+    "a condition beside early": (
+        {"fires_when": "n > 1", "early": Every(rows=2)},
+        "fires_when is 'n > 1', a rule for all rows of a pane; leave out early",
+    ),
+    "a condition beside emit and results": (
+        {"fires_when": "n > 1", "emit": "on_close", "results": "retracting"},
+        "fires_when is 'n > 1', a rule for all rows of a pane; leave out emit and results",
+    ),
+    "then, after nothing": ({"then": "begin_anew"}, "then is 'begin_anew', but there is no fires_when; give that"),
+    "then, something else": ({"fires_when": "n > 1", "then": "stop"}, "then is 'stop'; it must be"),
     "an emit that is no text": ({"emit": None}, "emit is None; it must be"),
 }
 
@@ -81,4 +105,6 @@ def test_a_declaration_names_only_what_is_not_the_default() -> None:
     plain = TimeInterval("1 hour").declaration()
     assert TimeInterval("1 hour", emit="on_complete").declaration() == plain
     assert TimeInterval("1 hour", early=Every(rows=3)).declaration() == plain | {"early": {"rows": 3}}
+    condition = {"fires_when": "n >= 3", "then": "begin_anew"}
+    assert TimeInterval("1 hour", fires_when="n >= 3", then="begin_anew").declaration() == plain | condition
     assert TimeInterval("1 hour", emit="on_close").declaration() == plain | {"emit": "on_close"}

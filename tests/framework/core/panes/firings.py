@@ -33,7 +33,9 @@ def spec_of(
     """Return the spec of a job over these panes; count and sum of the values unless something else is given."""
     found = aggregates or {"n": agg.count(), "sum": agg.sum("v")}
     output = output or pa.schema([(name, bind(one, COLUMNS).output) for name, one in found.items()])
-    computed = {"aggregates": found} if operator is None else {"operator": operator}
+    condition = getattr(window, "condition", None)
+    condition = None if condition is None else condition.over(found)
+    computed = {"aggregates": found, "fires_when": condition} if operator is None else {"operator": operator}
     return JobSpec(window=window, keys=KEYS, columns=COLUMNS, output=output, **computed)
 
 

@@ -29,6 +29,7 @@ ITEM = st.one_of(ROW, ROW, ROW, MOVED, st.just(("end",)))
 LATE = EVERY.filter(lambda one: one[0] != "event_time")
 SHOWN: dict[Any, Any] = {"results": st.sampled_from(("discarding", "retracting"))}
 BY_RULE = st.one_of(
+    st.fixed_dictionaries({"fires_when": st.integers(1, 12)}, optional={"then": st.just("begin_anew")}),
     st.fixed_dictionaries(SHOWN),
     st.fixed_dictionaries({"early": EVERY}, optional=SHOWN),
     st.fixed_dictionaries({"refire": LATE, "discard_age": st.integers(1, 12)}, optional={"early": EVERY} | SHOWN),
@@ -87,7 +88,10 @@ def every(by: str, size: int) -> Any:
 
 def declared(window: dict[str, Any]) -> TimeInterval:
     """The window of these options, with those of `Every` for pairs."""
-    return TimeInterval(**{name: every(*one) if isinstance(one, tuple) else one for name, one in window.items()})
+    options = {name: every(*one) if isinstance(one, tuple) else one for name, one in window.items()}
+    if "fires_when" in options:
+        options["fires_when"] = f"sum >= {options['fires_when']}"
+    return TimeInterval(**options)
 
 
 def columns_of(log: pa.Table) -> list[str]:

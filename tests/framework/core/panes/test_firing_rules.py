@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from panekeeper import EventType, Every, TimeInterval
+from panekeeper import EventType, Every, TimeInterval, agg
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Emit, Operator
@@ -267,3 +267,46 @@ def test_nothing_is_left_of_what_was_shown() -> None:
         assert store.entries
         run(spec_of(window), [[watermark(50)]], store)
         assert store.entries == {}
+
+
+def test_a_pane_fires_at_each_row_after_which_a_condition_holds() -> None:
+    """Exactly there, for its own partition, and when it is complete."""
+    window = TimeInterval(10, discard_age=5, fires_when="sum >= 9")
+    first = rows(("a", 1, 4), ("b", 1, 8), ("a", 2, 5), ("a", 3, -3), ("a", 4, 4))
+    log = run(spec_of(window), [[first], [watermark(10), rows(("b", 2, 1))], [watermark(15)]])
+    #   a: 4 9! 6 10!    b: 8 | 9!, late
+    assert shown(log, "n", "sum", "reason", "refinement") == [
+        ("a", 0, 2, 9, "EARLY", 0),
+        ("a", 0, 4, 10, "EARLY", 1),
+        ("a", 0, 4, 10, "WATERMARK", 2),
+        ("b", 0, 1, 8, "WATERMARK", 0),
+        ("b", 0, 2, 9, "LATE", 1),
+    ]
+
+
+def test_a_pane_that_begins_anew_is_empty_after_it_has_fired() -> None:
+    """As a count of three, or a sum, in each pane; what is left fires when the pane is complete, nothing if none is."""
+    window = TimeInterval(10, creation_period=5, fires_when="sum >= 9 or n == 3", then="begin_anew")
+    first = rows(("a", 6, 9), ("a", 7, 1), ("a", 8, 1), ("a", 9, 1), ("a", 12, 2), ("a", 13, 5), ("b", 7, 9))
+    log = run(spec_of(window), [[first], [watermark(10)], [watermark(15)]])
+    #   [0, 10): 9! 1 1 1!    [5, 15): 9! 1 1 1! 2 5    [10, 20): 2 5
+    assert shown(log, "n", "sum", "reason", "refinement") == [
+        ("a", 0, 1, 9, "EARLY", 0),
+        ("b", 0, 1, 9, "EARLY", 0),
+        ("a", 5, 1, 9, "EARLY", 0),
+        ("b", 5, 1, 9, "EARLY", 0),
+        ("a", 0, 3, 3, "EARLY", 1),
+        ("a", 5, 3, 3, "EARLY", 1),
+        ("a", 5, 2, 7, "WATERMARK", 2),
+    ]
+
+
+def test_a_condition_is_tried_at_every_row_however_many_come_at_once() -> None:
+    """Rows are tried many at once, and those after a firing again; floats add up as row by row."""
+    values = [(k, 1, v) for v in range(1, 400) for k in "abc"]
+    window = TimeInterval(10, fires_when="n % 7 == 0 and mean > 0")
+    by_rows = spec_of(window, n=agg.count(), sum=agg.sum("v"), mean=agg.mean("v"))
+    one_by_one = [[rows(value)] for value in values]
+    expected = shown(run(by_rows, one_by_one), "n", "sum", "refinement")
+    assert sorted(shown(run(by_rows, [[rows(*values)]]), "n", "sum", "refinement")) == sorted(expected)
+    assert len(expected) == 3 * (399 // 7)
