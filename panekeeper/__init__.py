@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from panekeeper.framework.declarations.firing import Every
     from panekeeper.framework.declarations.operator import Emit, Listener, Operator
     from panekeeper.framework.declarations.policies import (
+        AllOf,
+        AnyOf,
         Count,
         Delta,
         PartitionAge,
@@ -90,6 +92,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllOf",
+    "AnyOf",
     "ArchiveDenied",
     "ArchiveError",
     "ArchiveNotFound",
@@ -198,7 +202,7 @@ _WHERE = {
     "panekeeper.framework.declarations.firing": "Every",
     "panekeeper.framework.declarations.operator": "Emit Listener Operator",
     "panekeeper.framework.declarations.policies": """
-        Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy
+        AllOf AnyOf Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy
     """,
     "panekeeper.framework.declarations.windows": "Batched Session Sliding TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",

@@ -280,6 +280,64 @@ class Punctuation(Policy):
     declared_as: ClassVar = "punctuation"
 
 
+@dataclass(frozen=True, init=False)
+class _CountAndTime(Policy):
+    """A policy of a number of rows and a length of time, in whatever order they are given."""
+
+    count: Count
+    time: Time
+
+    def __init__(self, *policies: Count | Time) -> None:
+        by_kind = {type(one): one for one in policies}
+        if len(policies) != len(by_kind) or by_kind.keys() != {Count, Time}:
+            name = type(self).__name__
+            raise DeclarationError(
+                f"{name}({', '.join(map(repr, policies))}): it takes one Count and one Time, as "
+                f'{name}(Count(100), Time("30 seconds"))'
+            )
+        object.__setattr__(self, "count", by_kind[Count])
+        object.__setattr__(self, "time", by_kind[Time])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.count!r}, {self.time!r})"
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        return {"policy": self.declared_as, "rows": self.count.size, "size_us": self.time.us}
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class AnyOf(_CountAndTime):
+    """A number of rows or a length of time, whichever is first (docs/semantics.md section 2.6).
+
+    Both count from when the window tumbled or fired last, for whichever reason. Of one instant time is first.
+
+    Args:
+        policies: a `Count` and a `Time`, as `AnyOf(Count(100), Time("30 seconds"))`.
+
+    Raises:
+        DeclarationError: other policies.
+    """
+
+    policy_roles: ClassVar = frozenset({Role.TUMBLE, Role.FIRE})
+    declared_as: ClassVar = "anyOf"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class AllOf(_CountAndTime):
+    """Keeps a row only while both a number of rows and a length of time keep it (docs/semantics.md section 3.7).
+
+    Args:
+        policies: a `Time` and a `Count`, as `AllOf(Time("1 minute"), Count(100))`.
+
+    Raises:
+        DeclarationError: other policies.
+    """
+
+    policy_roles: ClassVar = frozenset({Role.EVICT})
+    declared_as: ClassVar = "allOf"
+
+
 @dataclass(frozen=True)
 class PartitionAge(_SizeInTime):
     """Evicts a partition when no row was inserted into it for this long (docs/semantics.md section 4.2).

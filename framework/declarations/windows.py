@@ -13,9 +13,11 @@ from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import FiringOptions, PaneFiringOptions, require_one_of
 from panekeeper.framework.declarations.policies import (
+    AnyOf,
     Count,
     Policy,
     Role,
+    Time,
     column_read_by,
     require_count,
     require_positive,
@@ -252,7 +254,10 @@ class Tumbling:
     30 seconds of event time, use `TimeInterval(30)`.
 
     Args:
-        evict: when it is full: `Count(3)`, `Time("30 seconds")`, `Delta("temperature", 1.5)` or `Punctuation()`.
+        evict: when it is full: `Count(3)`, `Time("30 seconds")`, `Delta("temperature", 1.5)` or `Punctuation()`; or
+            `AnyOf(Count(100), Time("30 seconds"))`, whichever is first.
+        aligned: whether periods of time count from the epoch, so that all partitions tumble at `:00` and `:30`, and not
+            each from its first row.
         partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
         catch_up: after an outage, tumble `"once"` if overdue (default), `"each"` missed period, or `"skip"` them.
         passes_marks: whether the log gets a row for every tumble, so that a job which reads the log finds the end of
@@ -267,20 +272,19 @@ class Tumbling:
     partition_eviction: Policy | None = None
     catch_up: CatchUp = "once"
     passes_marks: bool = False
+    aligned: bool = False
 
     def __post_init__(self) -> None:
         require_role(self.evict, Role.TUMBLE, "evict")
-        passes: object = self.passes_marks  # a caller without a type checker may give anything
-        if not isinstance(passes, bool):
-            raise DeclarationError(f"passes_marks is {passes!r}; it must be True or False")
+        _require_bool(self.passes_marks, "passes_marks")
+        _require_alignable(self.aligned, self.evict)
         _check_common_options(self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
-        marks = {"passes_marks": True} if self.passes_marks else {}
-        return {"kind": "tumbling", "evict": self.evict.declaration(), **marks} | _declare_common_options(
-            self.partition_eviction
-        )
+        own: dict[str, Any] = {"kind": "tumbling", "evict": self.evict.declaration()}
+        own |= {name: True for name in ("passes_marks", "aligned") if getattr(self, name)}
+        return own | _declare_common_options(self.partition_eviction)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,8 +295,12 @@ class Sliding:
     `TimeInterval(60, creation_period=10)`. The rules are docs/semantics.md section 3.
 
     Args:
-        evict: which rows leave: `Count(10)`, `Time("5 minutes")` (older than, strictly) or `Delta("age", 2)`.
-        trigger: when it fires: `Count(1)` (every row) by default, `Time("1 minute")` or `Delta("age", 0)`.
+        evict: which rows leave: `Count(10)`, `Time("5 minutes")` (older than, strictly) or `Delta("age", 2)`; or
+            `AllOf(Time("1 minute"), Count(100))`: a row stays only while both keep it.
+        trigger: when it fires: `Count(1)` (every row) by default, `Time("1 minute")` or `Delta("age", 0)`; or
+            `AnyOf(Count(10), Time("1 minute"))`, whichever is first.
+        when_full: whether a partition fires only once its window has been full: its INITIAL_FULL comes first.
+        aligned: whether the periods of the trigger count from the epoch, and not from the first row of each partition.
         partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
         catch_up: after an outage, run an overdue time trigger `"once"` (default), for `"each"` missed period, or
             `"skip"` it.
@@ -305,15 +313,29 @@ class Sliding:
     trigger: Policy = EVERY_TUPLE
     partition_eviction: Policy | None = None
     catch_up: CatchUp = "once"
+    when_full: bool = False
+    aligned: bool = False
 
     def __post_init__(self) -> None:
         require_role(self.evict, Role.EVICT, "evict")
         require_role(self.trigger, Role.FIRE, "trigger")
+        _require_bool(self.when_full, "when_full")
+        if self.when_full and isinstance(self.evict, Time):
+            raise DeclarationError(
+                f"when_full is True, but with {self.evict!r} a window is full from its first row on; leave it out, or "
+                "let a number of rows evict, as in AllOf(Time(60), Count(100))"
+            )
+        _require_alignable(self.aligned, self.trigger)
         _check_common_options(self.partition_eviction, self.catch_up)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
-        own = {"kind": "sliding", "evict": self.evict.declaration(), "trigger": self.trigger.declaration()}
+        own: dict[str, Any] = {
+            "kind": "sliding",
+            "evict": self.evict.declaration(),
+            "trigger": self.trigger.declaration(),
+        }
+        own |= {name: True for name in ("when_full", "aligned") if getattr(self, name)}
         return own | _declare_common_options(self.partition_eviction)
 
 
@@ -330,6 +352,7 @@ class Batched:
         every: a duration where `within` is given, else a number of rows.
         within: how long a row stays, counted from its arrival; at exactly that age it has left.
         retain: how many rows are kept at most.
+        aligned: whether the instants of batches count from the epoch, and not from the start of the job.
         stream: the rows of each update that aggregates are computed from: the `"content"`, those that `"entered"`
             (Apama's istream) or those that `"left"` (its rstream).
         partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
@@ -345,6 +368,7 @@ class Batched:
     stream: BatchedOutput = "content"
     partition_eviction: Policy | None = None
     catch_up: CatchUp = "once"
+    aligned: bool = False
 
     def __post_init__(self) -> None:
         require_one_of(("content", "entered", "left"), self.stream, "stream")
@@ -358,6 +382,7 @@ class Batched:
         else:
             require_positive(self.within, "within")
             require_positive(self.every, "every")
+        _require_alignable(self.aligned, None if self.within is None else Time(self.every))
         _check_common_options(self.partition_eviction, self.catch_up)
 
     @property
@@ -373,8 +398,9 @@ class Batched:
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
         every = self.every if self.within is None else self.every_us
-        own = {"kind": "batched", "within_us": self.within_us, "every": every, "retain": self.retain}
+        own: dict[str, Any] = {"kind": "batched", "within_us": self.within_us, "every": every, "retain": self.retain}
         own["stream"] = self.stream
+        own |= {"aligned": True} if self.aligned else {}
         return own | _declare_common_options(self.partition_eviction)
 
 
@@ -398,6 +424,18 @@ def columns_of_policies(window: Window) -> tuple[tuple[Policy, str], ...]:
     """Return the policies of a window that read a column, each with its column."""
     read = ((policy, column_read_by(policy)) for policy in row_policies(window))
     return tuple((policy, column) for policy, column in read if column is not None)
+
+
+def _require_bool(given: object, what: str) -> None:
+    if not isinstance(given, bool):  # a caller without a type checker may give anything
+        raise DeclarationError(f"{what} is {given!r}; it must be True or False")
+
+
+def _require_alignable(aligned: object, policy: Policy | None) -> None:
+    """Raise `DeclarationError` for a window that is to be aligned and has no period of time."""
+    _require_bool(aligned, "aligned")
+    if aligned and not isinstance(policy, Time | AnyOf):
+        raise DeclarationError("aligned is True, but no period of time counts in this window; leave it out")
 
 
 def _check_common_options(partition_eviction: Any, catch_up: Any) -> None:

@@ -111,9 +111,9 @@ class Vector:
 
 _WINDOWS = {
     "timeInterval": {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"},
-    "tumbling": {"partition_eviction", "ready_at", "eviction"},
-    "sliding": {"partition_eviction", "ready_at", "eviction", "trigger"},
-    "batched": {"partition_eviction", "ready_at", "within", "every", "retain", "created_at"},
+    "tumbling": {"partition_eviction", "ready_at", "eviction", "aligned"},
+    "sliding": {"partition_eviction", "ready_at", "eviction", "trigger", "when_full", "aligned"},
+    "batched": {"partition_eviction", "ready_at", "within", "every", "retain", "created_at", "aligned"},
 }
 """Kind of a window -> the fields that it can have."""
 _DURATIONS = ("intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "within", "every")
@@ -121,6 +121,8 @@ _ATTRIBUTE = "attr"
 _FIELD_NAMES = {"attribute": _ATTRIBUTE}
 """Field of a declared policy -> the name that it has in a vector; the others have their own."""
 _NAMES = {"punctuation": "punct"}
+_OF_OTHERS = ("anyOf", "allOf")
+"""The policies that are made of others, which are listed in `of`."""
 _POLICIES: dict[str, Any] = {
     _NAMES.get(declared.declared_as, declared.declared_as): declared
     for declared in RUNNING_POLICIES
@@ -179,14 +181,15 @@ def _in_order(kind: str, window: Mapping[str, Any]) -> Window:
             f"window.partition_eviction is {eviction!r}; a window has at most one such policy, as an object"
         )
     leaves = None if eviction is None else _policy(eviction, "window.partition_eviction")
+    further = {name: window[name] for name in ("aligned", "when_full") if name in window}
     if kind == "batched":
-        every = require_field(window, "every", "window")
-        return Batched(within=window.get("within"), every=every, retain=window.get("retain"), partition_eviction=leaves)
+        every, within, retain = require_field(window, "every", "window"), window.get("within"), window.get("retain")
+        return Batched(within=within, every=every, retain=retain, partition_eviction=leaves, **further)
     evict = _policy(require_field(window, "eviction", "window"), "window.eviction")
     if kind == "tumbling":
-        return Tumbling(evict, partition_eviction=leaves)
+        return Tumbling(evict, partition_eviction=leaves, **further)
     trigger = _policy(window["trigger"], "window.trigger") if "trigger" in window else Count(1)
-    return Sliding(evict=evict, trigger=trigger, partition_eviction=leaves)
+    return Sliding(evict=evict, trigger=trigger, partition_eviction=leaves, **further)
 
 
 def _policy(found: Any, where: str) -> Policy:
@@ -195,6 +198,11 @@ def _policy(found: Any, where: str) -> Policy:
     if name not in _POLICIES:
         raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_POLICIES)}")
     declared = _POLICIES[name]
+    if name in _OF_OTHERS:
+        require_known_fields(found, {"policy", "of"}, where)
+        others = require_list(require_field(found, "of", where), f"{where}.of")
+        made: Policy = declared(*[_policy(one, f"{where}.of[{number}]") for number, one in enumerate(others)])
+        return made
     names = {field.name: _FIELD_NAMES.get(field.name, field.name) for field in fields(declared)}
     require_known_fields(found, {"policy", *names.values()}, where)
     require_no_text(found, [name for name in names.values() if name != _ATTRIBUTE], where)

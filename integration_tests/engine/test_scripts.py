@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from panekeeper import (
+    AllOf,
+    AnyOf,
     Batched,
     Count,
     Event,
@@ -75,7 +77,13 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         "output": "n bigint, of int",
         "script": [{"left": one, "right": one} if isinstance(one, list) else one for one in ROWS],
     },
-    "sliding": {"window": Sliding(evict=Time("30 seconds"), trigger=Time("10 seconds")), "aggregates": SUMS},
+    "count or time": {"window": Tumbling(AnyOf(Count(2), Time("10 seconds")), aligned=True), "aggregates": SUMS},
+    "sliding": {
+        "window": Sliding(
+            evict=AllOf(Time("30 seconds"), Count(2)), trigger=AnyOf(Count(2), Time("10 seconds")), when_full=True
+        ),
+        "aggregates": SUMS,
+    },
     "marked": {
         "window": Tumbling(Punctuation()),
         "aggregates": SUMS,

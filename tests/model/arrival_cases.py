@@ -26,7 +26,12 @@ SLIDING = [
     ("sliding", evict, trigger) for evict in ("count", "time", "delta") for trigger in ("count", "time", "delta")
 ]
 BATCHED = [("batched", content, None) for content in ("within", "retain", "within retain")]
-EVERY_KIND: list[Kind] = [*TUMBLING, *SLIDING, *BATCHED]
+BOTH = [
+    ("tumbling", "anyOf", None),
+    *(("sliding", "allOf", trigger) for trigger in ("count", "time", "delta", "anyOf")),
+    *(("sliding", evict, "anyOf") for evict in ("count", "time", "delta")),
+]
+EVERY_KIND: list[Kind] = [*TUMBLING, *SLIDING, *BATCHED, *BOTH]
 """Every kind of window with every policy, and every pair of policies of a sliding one."""
 
 
@@ -34,6 +39,8 @@ def policy(name: str, size: int, unit: float) -> dict[str, Any]:
     """A policy of that name; times in units."""
     if name == "punct":
         return {"policy": name}
+    if name in ("anyOf", "allOf"):
+        return {"policy": name, "of": [policy("count", size, unit), policy("time", 1 + size * 3 % 5, unit)]}
     if name == "delta":
         return {"policy": name, "attr": "age", "size": [1, 2, 0.5, 3][size % 4]}
     return {"policy": name, "size": duration_of(size, unit) if name in ("time", "partitionAge") else size}
@@ -55,6 +62,10 @@ def window_of(kind: Kind, digits: DigitReader, unit: float) -> dict[str, Any]:
         window["trigger"] = {"policy": "delta", "attr": "age", "size": 0}
     elif trigger:
         window["trigger"] = policy(trigger, digits.pick([1, 2, 3, 4]), unit)
+    if (trigger or evict) in ("time", "anyOf") or "within" in evict:
+        window["aligned"] = digits.pick([False, False, True])
+    if named == "sliding" and evict != "time":
+        window["when_full"] = digits.pick([False, False, True])
     limit = digits.pick([None, "partitionAge", "partitionCount", "tupleCount"])
     if window["partitioned"] and limit:
         window["partition_eviction"] = policy(limit, digits.pick([1, 2, 3, 5]), unit)

@@ -119,6 +119,10 @@ class NaiveArrivalWindow(ABC):
         due = [] if self.state.finished else [one for one in self.due() if one[0] <= to]
         return min((one for one in due if one[0] < to or closed or one[1] != UPDATE), default=None)
 
+    def after(self, at: int, period: int) -> int:
+        """When a period that begins at an instant is over; one that is aligned began at a multiple of it."""
+        return (at // period + 1) * period if self.window.get("aligned") else at + period
+
     def resume(self, to: int) -> None:
         """The process was down until `to`: what fell due meanwhile happens now, once; partitions of age go last."""
         self.now = to

@@ -19,6 +19,11 @@ EVERY_TUPLE = {"policy": "count", "size": 1}
 """The trigger of a sliding window that declares none."""
 
 
+def sizes_of(policy: dict[str, Any]) -> dict[str, Any]:
+    """The size of each policy by its name, also of those that a policy is made of."""
+    return {one["policy"]: one.get("size") for one in policy.get("of", [policy])}
+
+
 class NaiveTumbling(NaiveArrivalWindow):
     """All rows leave at once (docs/semantics.md section 2)."""
 
@@ -28,12 +33,13 @@ class NaiveTumbling(NaiveArrivalWindow):
             self.tumble(text, part)
         part.content.append(new)
         self.emit("insertion", text, [new])
-        if policy["policy"] == "count" and len(part.content) == policy["size"]:
+        if len(part.content) == sizes_of(policy).get("count"):
+            part.fired = self.now  # time counts from here, if it counts, too
             self.tumble(text, part)
 
     def due_in(self, text: str, part: Partition) -> Iterator[Due]:
-        if self.window["eviction"]["policy"] == "time":
-            yield part.fired + exact(self.window["eviction"]["size"]), TIMER, text
+        if period := sizes_of(self.window["eviction"]).get("time"):
+            yield self.after(part.fired, exact(period)), TIMER, text
 
     def on_due(self, kind: int, text: str, part: Partition) -> None:
         part.fired = self.now
@@ -57,8 +63,18 @@ class NaiveTumbling(NaiveArrivalWindow):
 class NaiveSliding(NaiveArrivalWindow):
     """The newest stay; the trigger looks on (docs/semantics.md section 3)."""
 
+    @property
+    def kept(self) -> dict[str, Any]:
+        """What keeps a row, and how long, or how many."""
+        return sizes_of(self.window["eviction"])
+
+    @property
+    def fires_by(self) -> dict[str, Any]:
+        """What it fires by, and after how many rows, or how long."""
+        return sizes_of(self.window.get("trigger", EVERY_TUPLE))
+
     def on_create(self, text: str, part: Partition) -> None:
-        if self.window["eviction"]["policy"] == "time":
+        if self.kept.keys() == {"time"}:
             self.fill(text, part)
 
     def on_tuple(self, text: str, part: Partition, new: HeldRow) -> None:
@@ -72,18 +88,18 @@ class NaiveSliding(NaiveArrivalWindow):
         self.make_room(text, part, new)
         part.content.append(new)
         self.emit("insertion", text, [new])
-        if self.window["eviction"]["policy"] == "count" and len(part.content) == self.window["eviction"]["size"]:
+        if len(part.content) == self.kept.get("count"):
             self.fill(text, part)
         part.count += 1
-        if trigger["policy"] == "count" and part.count == trigger["size"]:
-            part.count = 0
+        if part.count == self.fires_by.get("count"):
+            part.fired = self.now  # time counts from here, if it counts, too
             self.fire(text, part)
 
     def make_room(self, text: str, part: Partition, new: HeldRow) -> None:
         """Evict what leaves for the new row."""
         policy = self.window["eviction"]
         gone: list[HeldRow] = []
-        if policy["policy"] == "count" and len(part.content) == policy["size"]:
+        if len(part.content) == self.kept.get("count"):
             gone = part.content[:1]
         elif policy["policy"] == "delta":
             attribute = policy["attr"]
@@ -93,14 +109,14 @@ class NaiveSliding(NaiveArrivalWindow):
         self.evict(text, part, gone)
 
     def due_in(self, text: str, part: Partition) -> Iterator[Due]:
-        if self.window["eviction"]["policy"] == "time":
+        if "time" in self.kept:
             for held in part.content:
                 yield self.stale(held), EXPIRED, text
-        if self.window.get("trigger", EVERY_TUPLE)["policy"] == "time":
-            yield part.fired + exact(self.window["trigger"]["size"]), TIMER, text
+        if period := self.fires_by.get("time"):
+            yield self.after(part.fired, exact(period)), TIMER, text
 
     def is_idle(self, part: Partition, at: int) -> bool:
-        expires = self.window["eviction"]["policy"] == "time"
+        expires = "time" in self.kept
         return not [held for held in part.content if not expires or self.stale(held) > at]
 
     def on_due(self, kind: int, text: str, part: Partition) -> None:
@@ -111,12 +127,12 @@ class NaiveSliding(NaiveArrivalWindow):
             self.fire(text, part)
 
     def evict_expired(self, text: str, part: Partition) -> None:
-        if self.window["eviction"]["policy"] == "time":
+        if "time" in self.kept:
             self.evict(text, part, [old for old in part.content if self.stale(old) <= self.now])
 
     def stale(self, held: HeldRow) -> int:
         """When a row leaves by age; one of age T exactly is still in, so a millisecond after."""
-        return held.arrival + exact(self.window["eviction"]["size"]) + MILLISECOND
+        return held.arrival + exact(self.kept["time"]) + MILLISECOND
 
     def evict(self, text: str, part: Partition, gone: list[HeldRow]) -> None:
         if gone:
@@ -130,7 +146,9 @@ class NaiveSliding(NaiveArrivalWindow):
 
     def fire(self, text: str, part: Partition) -> None:
         self.evict_expired(text, part)
-        self.emit("trigger", text, part.content)
+        part.count = 0
+        if part.full or not self.window.get("when_full"):
+            self.emit("trigger", text, part.content)
 
 
 class NaiveBatched(NaiveArrivalWindow):
@@ -139,14 +157,14 @@ class NaiveBatched(NaiveArrivalWindow):
     def due(self) -> Iterator[Due]:
         yield from super().due()
         if "within" in self.window:
-            yield self.state.updated + exact(self.window["every"]), UPDATE, ""
+            yield self.next_instant(), UPDATE, ""
 
     def fire_timer(self, kind: int, text: str) -> None:
         if kind != UPDATE:
             super().fire_timer(kind, text)
             return
-        every, first = self.every(), self.state.updated + self.every()
-        missed = self.state.created + (self.now - 1 - self.state.created) // every * every
+        every, first, begin = self.every(), self.next_instant(), self.begin_of_grid()
+        missed = begin + (self.now - 1 - begin) // every * every
         self.state.updated = first if first == self.now else missed  # down since: one update for all that were missed
         for each, part in self.state.partitions.items():
             self.update(each, part)
@@ -155,8 +173,18 @@ class NaiveBatched(NaiveArrivalWindow):
         super().set_clock_back(to)
         if "within" in self.window:
             self.state.created = min(self.state.created, to)
-            passed = (to - 1 - self.state.created) // self.every() * self.every()
-            self.state.updated = min(self.state.updated, self.state.created + max(passed, 0))
+            begin = self.begin_of_grid()
+            passed = (to - 1 - begin) // self.every() * self.every()
+            self.state.updated = min(self.state.updated, begin + max(passed, 0))
+
+    def begin_of_grid(self) -> int:
+        """From when on batch instants count."""
+        return 0 if self.window.get("aligned") else self.state.created
+
+    def next_instant(self) -> int:
+        """The first batch instant after the last one that is over."""
+        begin, every = self.begin_of_grid(), self.every()
+        return begin + ((self.state.updated - begin) // every + 1) * every
 
     def every(self) -> int:
         return exact(self.window["every"])

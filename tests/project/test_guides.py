@@ -24,6 +24,8 @@ GUIDE = ROOT / "docs" / "operator-with-state.md"
 DECLARATIONS = {
     name: getattr(panekeeper, name)
     for name in (
+        "AllOf",
+        "AnyOf",
         "Batched",
         "Count",
         "Delta",

@@ -113,7 +113,7 @@ class ArrivalBatch:
         self._stored_header = store.read_header()
         self._record = record = SequenceRecord.decode(self._stored_header)
         keys = PartitionKeys(spec.keys)
-        self._partitions = partitions = Partitions(keys, _policy_value_type(spec))
+        self._partitions = partitions = Partitions(keys, _policy_value_type(spec), spec.arrival_window.aligned)
         codes = partitions.load(record.partitions)
         self._quarantine = quarantine = Quarantine(spec, keys)
         self._results = ArrivalResults(spec, keys, record, quarantine)

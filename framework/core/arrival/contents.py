@@ -231,6 +231,8 @@ class RowContents:
             self._tumble(codes[some], at[some], Reason.FLUSH)
         elif isinstance(self._window, Sliding):
             unseen = partitions.since[codes] > 0
+            if self._window.when_full:
+                unseen &= partitions.full[codes]
             event = self._whole_content_event(EventType.TRIGGER, codes[unseen], at[unseen], Reason.FLUSH)
             self._output.emit([event], self._offsets())
         else:
@@ -270,7 +272,7 @@ class RowContents:
 
     def _tumble(self, codes: np.ndarray, at: np.ndarray, reason: Reason) -> None:
         tumbles = tumble_all(codes, self._partitions.size, at, reason)
-        self._output.emit([tumbles.events()], self._offsets())
+        self._output.emit(tumbles.events(), self._offsets())
         self.remove_partitions(codes)
         self._partitions.inside[codes] = 0
 
@@ -346,6 +348,7 @@ class AggregateContents:
         self._partitions.inside[codes] = 0
 
     def _emit(self, tumbles: Tumbles, columns: list[pa.Array]) -> None:
-        firings = FiringTable.of([tumbles.events()], EventType.EVICTION, empty=self._output.fires_when_empty)
+        firings = FiringTable.of(tumbles.events(), EventType.EVICTION, empty=self._output.fires_when_empty)
         if len(firings.code):
-            self._output.add_results(firings, [column.take(pa.array(firings.order)) for column in columns])
+            order = pa.array(tumbles.order_of_events[firings.order])
+            self._output.add_results(firings, [column.take(order) for column in columns])

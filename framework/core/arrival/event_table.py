@@ -6,7 +6,7 @@ due before the rows, window batches after them; within one row by phase.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -64,6 +64,13 @@ class EventTable:
 
     def __len__(self) -> int:
         return len(self.code)
+
+    def where(self, some: np.ndarray) -> EventTable:
+        """Return some of the events."""
+        place = np.cumsum(some) - 1
+        arrays = {name: getattr(self, name)[some] for name in ("code", "at", "row", "low", "high")}
+        content = {int(place[n]): rows for n, rows in self.content.items() if some[n]}
+        return replace(self, **arrays, content=content)
 
 
 def row_events(

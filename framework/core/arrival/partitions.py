@@ -7,6 +7,7 @@ a partition that is evicted stays its code until the batch ends; its entries beg
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,8 @@ class Partitions:
     keys: PartitionKeys
     value_type: pa.DataType
     """Type of the attribute that delta policies read (int64 or float64)."""
+    aligned: bool = False
+    """Whether periods of time count from the epoch."""
     inside: np.ndarray = field(init=False)
     waiting: np.ndarray = field(init=False)
     since: np.ndarray = field(init=False)
@@ -125,6 +128,10 @@ class Partitions:
             getattr(self, name)[codes] = spec.initial
         for code in codes.tolist():
             self.base[code] = self.oldest[code] = None
+
+    def instants_after(self, at: Any, period: int) -> Any:
+        """Return when a timer is due next that counts from an instant (us), or from the epoch; also of an array."""
+        return (at // period + 1) * period if self.aligned else at + period
 
     def now(self, codes: np.ndarray, clock: int) -> np.ndarray:
         """Return the present time (us) of each partition: that of its last insertion, if the clock is behind it."""

@@ -136,17 +136,17 @@ def due_timers(
     codes = np.flatnonzero(partitions.live & (partitions.due <= limit))
     due = partitions.due[codes]
     if round_rows.after_outage:
-        partitions.due[codes] = round_rows.end_at[codes] + period
+        partitions.due[codes] = partitions.instants_after(round_rows.end_at[codes], period)
         return codes, round_rows.end_at[codes]
     times = (limit[codes] - due) // period + 1
-    _require_bounded(times, period)
+    require_bounded(times, period)
     partitions.due[codes] = due + times * period
     repeated = np.repeat(np.arange(len(codes)), times)
     step = np.arange(len(repeated)) - np.repeat(np.cumsum(times) - times, times)
     return codes[repeated], due[repeated] + step * period
 
 
-def _require_bounded(times: np.ndarray, period: int) -> None:
+def require_bounded(times: np.ndarray, period: int) -> None:
     """Refuse a leap of the clock over more periods than fit into memory: it would end the worker, at each start."""
     if float(times.sum(dtype=np.float64)) > MOST_TIMERS:
         raise InputError(

@@ -101,7 +101,7 @@ class Timers:
             skip_overdue(self._period, self._partitions, ends_of(some, now))
         else:
             late = some & self._partitions.live & (self._partitions.due <= now)
-            self._partitions.due[late] = now + self._period
+            self._partitions.due[late] = self._partitions.instants_after(now, self._period)
 
     def _idle(self) -> np.ndarray:
         """Return which partitions have no rows when their timer is due, if it leads to no event and no result then.

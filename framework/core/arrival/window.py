@@ -312,7 +312,7 @@ class ArrivalWindowRunner:
 
     def _create_events(self, codes: np.ndarray, at: np.ndarray) -> list[EventTable]:
         full = starts_full(self._window)
-        self._partitions.create(codes, first_due(self._window, self._record.ready, at), full=full)
+        self._partitions.create(codes, first_due(self._window, self._partitions, self._record.ready, at), full=full)
         self._partitions.last_at[codes] = at
         if self._record.final:
             stop_timers(self._partitions)
@@ -371,5 +371,5 @@ class ArrivalWindowRunner:
         partitions.last_at = np.minimum(partitions.last_at, now)
         self._contents.cap_arrival_times(now)
         if timer_period(self._window) is not None:
-            latest = first_due(self._window, self._record.ready, np.array([now]))
+            latest = first_due(self._window, partitions, self._record.ready, np.array([now]))
             partitions.due[ahead] = np.minimum(partitions.due[ahead], latest)

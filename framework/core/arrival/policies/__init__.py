@@ -7,6 +7,8 @@ registry.py         Which implementation each declared policy has
 evaluate.py         What follows from the policies of a window in one round
 count.py            A number of rows
 time.py             Wall-clock time
+any_of.py           A number of rows or wall-clock time, whichever is first
+all_of.py           A row stays only while both keep it
 delta.py            A difference in an attribute
 punctuation.py      A mark in the stream
 partition_limits.py Partition eviction: by the clock, by the number of partitions, by the number of rows

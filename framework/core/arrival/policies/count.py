@@ -40,7 +40,7 @@ class CountPolicy(RunningPolicy):
 
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
-    ) -> EventTable:
+    ) -> list[EventTable]:
         """Fire after every n-th row of a partition, with this row; evictions do not change the count.
 
         The rows since the last firing may be n and more, if the size was another one (section 13.5).
@@ -53,7 +53,7 @@ class CountPolicy(RunningPolicy):
         count_new_rows(round_rows, partitions)
         has_fired = partitions.since // self._size > before // self._size
         partitions.since[has_fired] %= self._size
-        return row_events(
+        events = row_events(
             EventType.TRIGGER,
             Phase.TRIGGER,
             (code[fires], position[fires], at[fires]),
@@ -62,6 +62,7 @@ class CountPolicy(RunningPolicy):
             reason=Reason.COUNT,
             content=eviction.sparse_rows(code[fires], end),
         )
+        return [events]
 
 
 class CountEviction:

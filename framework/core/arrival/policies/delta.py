@@ -54,7 +54,7 @@ class DeltaPolicy(RunningPolicy):
 
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
-    ) -> EventTable:
+    ) -> list[EventTable]:
         """Fire when a value exceeds the last one that fired by more than the size; the first value only sets the base.
 
         The content is that before the row, from which the row has evicted nothing yet.
@@ -77,7 +77,7 @@ class DeltaPolicy(RunningPolicy):
         for own, row in last.items():
             # The row that fired came after the firing: it is the first row of the next content.
             partitions.since[own] = round_rows.sizes[own] - position[row]
-        return row_events(
+        events = row_events(
             EventType.TRIGGER,
             Phase.TRIGGER_BEFORE,
             (code[rows], position[rows], at[rows]),
@@ -86,6 +86,7 @@ class DeltaPolicy(RunningPolicy):
             reason=Reason.DELTA,
             content=eviction.sparse_rows(code[rows], position[rows]),
         )
+        return [events]
 
     def _subtractable(self, values: np.ndarray) -> tuple[np.ndarray, float]:
         """Return values that can be subtracted exactly, and the size in their unit: of times, microseconds."""

@@ -15,6 +15,7 @@ from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
 from panekeeper.framework.core.arrival.policies.protocol import AllRows
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 
 
@@ -40,15 +41,19 @@ def timer_period(window: ArrivalWindow) -> int | None:
     return running_policy(window.evict if isinstance(window, Tumbling) else window.trigger).period_us
 
 
-def first_due(window: ArrivalWindow, ready: int, at: np.ndarray) -> np.ndarray:
+def first_due(window: ArrivalWindow, partitions: Partitions, ready: int, at: np.ndarray) -> np.ndarray:
     """Return the first instant (us) of the timers of partitions that are created at `at`.
 
-    Batch instants are on one grid for the whole window, which begins at `ready` (us).
+    Batch instants are on one grid for the whole window, which begins at `ready` (us), or at the epoch.
     """
     if isinstance(window, Batched):
-        return np.array([batched.first_batch_instant(ready, window.every_us, int(a) - 1) for a in at], dtype=np.int64)
+        begin = 0 if window.aligned else ready
+        return np.array([batched.first_batch_instant(begin, window.every_us, int(a) - 1) for a in at], dtype=np.int64)
     period = timer_period(window)
-    return np.full(len(at), NEVER) if period is None else at + period
+    if period is None:
+        return np.full(len(at), NEVER)
+    due: np.ndarray = partitions.instants_after(at, period)
+    return due
 
 
 def starts_full(window: ArrivalWindow) -> bool:
@@ -86,19 +91,48 @@ def _evaluate_tumbling(window: Tumbling, round_rows: RoundRows, rows: AllRows, p
     tumbles = policy.tumbles(round_rows, lambda name: _new_values(round_rows, rows, name), partitions)
     begin = tumbles.final_begin(len(round_rows.old_counts))
     partitions.inside[:] = round_rows.sizes - begin
-    return PolicyResult(events=[tumbles.events()], begin=begin)
+    return PolicyResult(events=tumbles.events(), begin=begin)
 
 
 def _evaluate_sliding(window: Sliding, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> PolicyResult:
     eviction = running_policy(window.evict).eviction(round_rows, rows, partitions)
     trigger = running_policy(window.trigger)
     fired = trigger.firings(round_rows, lambda name: _new_values(round_rows, rows, name), eviction, partitions)
+    was_full = partitions.full.copy()
+    evicted = eviction.events()
+    if window.when_full:
+        fired = [_once_full(one, was_full, evicted) for one in fired]
     begin = eviction.final_begin()
     sparse = eviction.sparse_rows(np.arange(len(begin)), round_rows.sizes)
     partitions.inside[:] = round_rows.sizes - begin
     for code, positions in sparse.items():
         partitions.inside[code] = len(positions)
-    return PolicyResult(events=[*eviction.events(), fired], begin=begin, sparse=sparse)
+    return PolicyResult(events=[*evicted, *fired], begin=begin, sparse=sparse)
+
+
+def _once_full(fired: EventTable, was_full: np.ndarray, evicted: list[EventTable]) -> EventTable:
+    """Return the firings of partitions that were full before the round, or have become full before they fire."""
+    fires = was_full[fired.code]
+    for filled in evicted:
+        if filled.kind is not EventType.INITIAL_FULL or not len(filled):
+            continue
+        which = np.full(len(was_full), -1)
+        which[filled.code] = np.arange(len(filled))
+        index = which[fired.code]
+        later = _is_later(fired, filled, index)
+        fires |= (index >= 0) & later
+    return fired.where(fires)
+
+
+def _is_later(fired: EventTable, filled: EventTable, index: np.ndarray) -> np.ndarray:
+    """Return for each firing whether it comes after the event of this index, by the order at one instant."""
+    at, row = filled.at[index], filled.row[index]
+    if fired.cause != filled.cause:
+        later = (fired.at == at) & (fired.cause > filled.cause)
+    else:
+        later = (fired.at == at) & ((fired.row > row) | ((fired.row == row) & (fired.phase > filled.phase)))
+    found: np.ndarray = (fired.at > at) | later
+    return found
 
 
 def _new_values(round_rows: RoundRows, rows: AllRows, column: str) -> np.ndarray:

@@ -21,6 +21,22 @@ from panekeeper.framework.declarations.events import EventType, Reason
 
 
 @dataclass(frozen=True, kw_only=True)
+class TumbleCause:
+    """Why some of the tumbles of a round happen.
+
+    Attributes:
+        which: the tumbles, in their order.
+        cause, phase: their place at their instant.
+        reason: as the results say it.
+    """
+
+    which: np.ndarray
+    cause: Cause
+    phase: Phase
+    reason: Reason
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tumbles:
     """The tumbles of a round, sorted by (code, high): the partition's rows low..high-1 are evicted at `at`.
 
@@ -30,8 +46,7 @@ class Tumbles:
         low: `high` of the partition's tumble before; 0 for the first one of the round.
         at: wall-clock instant, us.
         row: position of the row that made the window tumble; 0 for a timer or a mark.
-        cause, phase: place at its instant.
-        reason: why the window tumbled.
+        causes: why the window tumbled, each tumble for one of these.
     """
 
     code: np.ndarray
@@ -39,23 +54,29 @@ class Tumbles:
     low: np.ndarray
     at: np.ndarray
     row: np.ndarray
-    cause: Cause
-    phase: Phase
-    reason: Reason
+    causes: tuple[TumbleCause, ...]
 
-    def events(self) -> EventTable:
-        """Return the evictions; an aggregate has a result for each that evicts something."""
-        return EventTable(
-            code=self.code,
-            at=self.at,
-            row=self.row,
-            low=self.low,
-            high=self.high,
-            kind=EventType.EVICTION,
-            cause=self.cause,
-            phase=self.phase,
-            reason=self.reason,
-        )
+    def events(self) -> list[EventTable]:
+        """Return the evictions, a table for each cause; an aggregate has a result for each that evicts something."""
+        return [
+            EventTable(
+                code=self.code[one.which],
+                at=self.at[one.which],
+                row=self.row[one.which],
+                low=self.low[one.which],
+                high=self.high[one.which],
+                kind=EventType.EVICTION,
+                cause=one.cause,
+                phase=one.phase,
+                reason=one.reason,
+            )
+            for one in self.causes
+        ]
+
+    @property
+    def order_of_events(self) -> np.ndarray:
+        """Which tumble each of the events is, table after table."""
+        return np.concatenate([one.which for one in self.causes])
 
     def final_begin(self, count: int) -> np.ndarray:
         """Return where the open window of each partition 0..count-1 begins after the round."""
@@ -67,11 +88,17 @@ class Tumbles:
 def make_tumbles(
     code: np.ndarray, high: np.ndarray, at: np.ndarray, row: np.ndarray, *, cause: Cause, phase: Phase, reason: Reason
 ) -> Tumbles:
-    """Return tumbles, given sorted by (code, high); `low` follows from the order."""
+    """Return tumbles of one cause, given sorted by (code, high); `low` follows from the order."""
+    one = TumbleCause(which=np.arange(len(code)), cause=cause, phase=phase, reason=reason)
+    return Tumbles(code=code, high=high, low=low_of(code, high), at=at, row=row, causes=(one,))
+
+
+def low_of(code: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return where the rows of each tumble begin: where those of the tumble before end."""
     low = np.zeros_like(high)
     if len(high):
         low[1:] = np.where(code[1:] == code[:-1], high[:-1], 0)
-    return Tumbles(code=code, high=high, low=low, at=at, row=row, cause=cause, phase=phase, reason=reason)
+    return low
 
 
 def tumble_all(codes: np.ndarray, sizes: np.ndarray, at: np.ndarray, reason: Reason) -> Tumbles:
@@ -168,7 +195,7 @@ class RunningPolicy:
 
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
-    ) -> EventTable:
+    ) -> list[EventTable]:
         """Trigger of a sliding window: return when it fires in this round, and with which content.
 
         Called once a round. Updates what `partitions` store for this role: `since` (rows since the last firing), `due`

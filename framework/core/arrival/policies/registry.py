@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from panekeeper.framework.core.arrival.policies.all_of import AllOfPolicy
+from panekeeper.framework.core.arrival.policies.any_of import AnyOfPolicy
 from panekeeper.framework.core.arrival.policies.count import CountPolicy
 from panekeeper.framework.core.arrival.policies.delta import DeltaPolicy
 from panekeeper.framework.core.arrival.policies.partition_limits import (
@@ -18,6 +20,8 @@ from panekeeper.framework.core.arrival.policies.time import TimePolicy
 from panekeeper.framework.core.arrival.policies.user import UserRunningPolicy
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import (
+    AllOf,
+    AnyOf,
     Count,
     Delta,
     PartitionAge,
@@ -33,6 +37,8 @@ from panekeeper.framework.declarations.windows import ArrivalWindow, row_policie
 RUNNING_POLICIES: dict[type[Policy], Callable[[Any], RunningPolicy]] = {
     Count: CountPolicy,
     Time: TimePolicy,
+    AnyOf: AnyOfPolicy,
+    AllOf: AllOfPolicy,
     Delta: DeltaPolicy,
     Punctuation: PunctuationPolicy,
     PartitionAge: PartitionAgePolicy,

@@ -51,7 +51,7 @@ class TimePolicy(RunningPolicy):
 
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
-    ) -> EventTable:
+    ) -> list[EventTable]:
         """Fire at a fixed rate, also when the window is empty; a row of that very instant comes after the firing."""
         codes, instants = due_timers(partitions, self._size_us, round_rows, inclusive=True)
         ends = round_rows.old_counts[codes] + round_rows.count_new_before(codes, instants)
@@ -59,7 +59,7 @@ class TimePolicy(RunningPolicy):
         if len(codes):
             last = np.append(codes[1:] != codes[:-1], True)
             partitions.since[codes[last]] = round_rows.sizes[codes[last]] - ends[last]
-        return timer_events(
+        events = timer_events(
             EventType.TRIGGER,
             (codes, instants),
             eviction.begin_at(codes, instants, ends),
@@ -67,6 +67,7 @@ class TimePolicy(RunningPolicy):
             reason=_reason(round_rows),
             content=eviction.sparse_rows(codes, ends),
         )
+        return [events]
 
     def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
         return arrival_times + self._size_us + _MILLISECOND_US

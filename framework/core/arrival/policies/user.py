@@ -63,7 +63,7 @@ class UserRunningPolicy(RunningPolicy):
 
     def firings(
         self, round_rows: RoundRows, values: NewValues, eviction: RoundEviction, partitions: Partitions
-    ) -> EventTable:
+    ) -> list[EventTable]:
         """Fire after each row for which the policy returns True, with this row."""
         states, fired = partitions.base, []
         last: dict[int, int] = {}
@@ -78,7 +78,7 @@ class UserRunningPolicy(RunningPolicy):
         count_new_rows(round_rows, partitions)
         for own, row in last.items():
             partitions.since[own] = round_rows.sizes[own] - position[row] - 1
-        return row_events(
+        events = row_events(
             EventType.TRIGGER,
             Phase.TRIGGER,
             (code[rows], position[rows], at[rows]),
@@ -87,6 +87,7 @@ class UserRunningPolicy(RunningPolicy):
             reason=Reason.POLICY,
             content=eviction.sparse_rows(code[rows], end),
         )
+        return [events]
 
     def rows_within_limit(self, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
         """Return the position after the next row: any may evict."""
