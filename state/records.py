@@ -102,11 +102,12 @@ SESSIONS_KIND = "sessions"
 """Kind of the segments with sessions and their partial results: tables of one value."""
 ARCHIVES = 2**50
 """No leaf has so great a number."""
-SESSIONS, DUE, ROW_VALUES = range(3)
+SESSIONS, DUE, ROW_VALUES, CLOCK = range(4)
 """Places in the record of a leaf, one stored part of the open sessions of a key group (`core.sessions.leaves`): number
 of sessions in segment ("sessions", leaf, 0), none if there is no segment; least watermark at which one of them has
-something to do, us; number of segments ("rows", leaf, n) with rows, n = 0, 1, ... There may be thousands of leaves, and
-each header has all, so they are no objects."""
+something to do, us; number of segments ("rows", leaf, n) with rows, n = 0, 1, ...; when one of them next fires by the
+wall clock, us, -1 for never. There may be thousands of leaves, and each header has all, so they are no
+objects."""
 
 
 @dataclass
@@ -119,6 +120,8 @@ class SessionRecord:
     """Arrival number of the next row."""
     flushed: bool = False
     """A flush closed every session for good."""
+    clock: int | None = None
+    """Greatest time of the wall clock acted on, us, where sessions fire by it."""
     leaves: dict[int, list[int]] = field(default_factory=dict)
     """Number of a leaf -> what it has. The partitions of leaf 2**d + b have b as the last d bits of their hash."""
     archives: dict[int, list[int]] = field(default_factory=dict)
@@ -131,6 +134,7 @@ class SessionRecord:
             "watermark": self.watermark,
             "next_seq": self.next_seq,
             "flushed": self.flushed,
+            "clock": self.clock,
             "leaves": sorted(self.leaves.items()),
             "archives": sorted(self.archives.items()),
         }

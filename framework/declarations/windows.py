@@ -152,6 +152,7 @@ class Session(FiringOptions):
             gap; None: it goes on while rows come.
         discard_age: how long a complete session still takes late rows, >= 0.
         emit: which firings a session has, as for `TimeInterval`.
+        early: how often it fires before it is complete, as for `TimeInterval`; the rows of a session count.
         fill: always an error; a session has at least one row.
         partition_eviction: always an error; sessions close by themselves.
 
@@ -188,8 +189,6 @@ class Session(FiringOptions):
             raise DeclarationError(
                 f"max_duration is {self.max_duration!r}, less than the gap {self.gap!r}; give at least the gap"
             )
-        if self.early is not None:
-            raise DeclarationError(f"early is {self.early!r}, which sessions do not have; leave it out")
         self.require_possible_firing()
 
     @property

@@ -24,7 +24,9 @@ class NaiveSession:
     rows: list[NaiveRow] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
     fired: int = 0
-    new: bool = True
+    new: int = 1
+    arrived: int = 0
+    due: int | None = None
     complete: bool = False
     full: bool = False
     standing: set[int] = field(default_factory=set)
@@ -49,6 +51,8 @@ class NaiveSessions:
     age: int
     most: int | None = None
     emit: str = "on_complete"
+    early: tuple[str, int] | None = None
+    now: int = 0
     watermark: int = NEVER
     flushed: bool = False
     count: int = 0
@@ -63,6 +67,7 @@ class NaiveSessions:
         if gap is None or gap <= 0:
             self.without.append((key, time))
             return
+        self._fire_due(key)
         row, sessions = NaiveRow(time, gap, value), self.open.setdefault(key, [])
         sessions.sort(key=lambda one: one.first)
         joined = [one for one in sessions if one.first <= time <= one.last] or [
@@ -94,16 +99,25 @@ class NaiveSessions:
         made.fired = max((one.fired for one in parts), default=0)
         made.full = any(one.full for one in parts)
         made.complete = any(one.complete for one in parts) and self._end(made) <= self.watermark
+        made.new = sum(one.new for one in parts) + 1
+        made.arrived = min([self.now, *(one.arrived for one in parts)])
+        if self._fires_by("clock") and not made.complete:
+            period = self._fires_by("clock")
+            made.due = made.arrived + ((self.now - made.arrived) // period + 1) * period
         made.standing = {start for one in parts for start in one.standing}
         self.open[key] = [one for one in sessions if one not in parts] + [made]
         self.count += 1
         self.events.append(("insertion", key, made.first, self._end(made), value))
+        if self._fires_by("rows") and made.new >= self._fires_by("rows") and not made.complete:
+            self._fire(key, made, "EARLY", is_final=False, early=True)
 
     def advance(self, watermark: int) -> None:
         """Take a watermark."""
         if watermark <= self.watermark or self.flushed:
             return
         before, self.watermark = self.watermark, watermark
+        period = self._fires_by("event_time")
+        passes = period and watermark // period > before // period
         for key, end, session in self._by_end():
             ready = end + self.age if self.emit == "on_close" else end
             if (session.new or not session.complete) and ready <= watermark:
@@ -111,6 +125,16 @@ class NaiveSessions:
                 self._fire(key, session, reason, is_final=end + self.age <= watermark)
             if end + self.age <= watermark:
                 self._close(key, session)
+        for key, _, session in self._by_end() if passes else ():
+            if session.new and not session.complete:
+                self._fire(key, session, "EARLY", is_final=False, early=True)
+
+    def tick(self, now: int) -> None:
+        """The wall clock moves."""
+        self.now = max(now, self.now)
+        if not self.flushed:
+            for key in list(self.open):
+                self._fire_due(key)
 
     def flush(self) -> None:
         """End."""
@@ -124,6 +148,14 @@ class NaiveSessions:
         """A micro-batch ends."""
         for key, _, session in self._by_end() if self.emit == "on_update" else ():
             if session.new:
+                self._fire(key, session, "LATE" if session.complete else "EARLY", is_final=False, early=True)
+
+    def _fires_by(self, what: str) -> int:
+        return self.early[1] if self.early is not None and self.early[0] == what else 0
+
+    def _fire_due(self, key: Any) -> None:
+        for session in sorted(self.open.get(key, ()), key=lambda one: (self._end(one), one.first)):
+            if session.due is not None and session.due <= self.now:
                 self._fire(key, session, "LATE" if session.complete else "EARLY", is_final=False, early=True)
 
     def _touch(self, session: NaiveSession, row: NaiveRow) -> bool:
@@ -157,7 +189,8 @@ class NaiveSessions:
         if not session.full and not early:
             self.events.append(("initial_full", key, session.first, self._end(session), values))
         self.events.append(("trigger", key, session.first, self._end(session), values, session.fired))
-        session.fired, session.new, session.standing = session.fired + 1, False, {session.first}
+        session.fired, session.new, session.standing = session.fired + 1, 0, {session.first}
+        session.due = None
         session.complete, session.full = session.complete or not early, session.full or not early
 
     def _close(self, key: Any, session: NaiveSession) -> None:

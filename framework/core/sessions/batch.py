@@ -14,7 +14,7 @@ from panekeeper.framework.core.sessions.output import AggregateSessionOutput, Op
 from panekeeper.framework.core.sessions.rows import SessionRows
 from panekeeper.framework.core.sessions.window import SessionContents, SessionOutput, SessionWindow
 from panekeeper.framework.core.state_handlers import NoPartitionControl
-from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Watermark
+from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.records import NO_WATERMARK, SessionRecord
 from panekeeper.state.store import KeyGroupStore
@@ -36,7 +36,7 @@ class SessionBatch:
         self.control = NoPartitionControl(self._results.add_drained)
 
     def process(self, step: PortStep) -> None:
-        """Process one step; the wall clock and marks do not concern sessions in event time."""
+        """Process one step; marks do not concern sessions in event time."""
         match step:
             case Rows(table):
                 if table.num_rows:
@@ -45,6 +45,8 @@ class SessionBatch:
                 self._window.on_partial_rows(table)
             case Watermark(us):
                 self._window.on_watermark(us)
+            case Tick(us):
+                self._window.on_tick(us)
             case BatchEnd():
                 self._window.on_batch_end()
             case Flush():
@@ -62,6 +64,7 @@ class SessionBatch:
             errors=self._results.quarantine.errors,
             counts=asdict(window.counts),
             due_watermark_us=window.due(),
+            due_us=window.due_by_clock(),
             open_panes=window.count,
             watermark=None if record.watermark == NO_WATERMARK else record.watermark,
         )

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from panekeeper.framework.core.aggregates.approx_distinct import is_hashable, stable_hashes
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.sessions.open_table import NEVER
 from panekeeper.framework.core.stable_order import gather_ranges, ranked, stable_order
 from panekeeper.state.records import ARCHIVES, SESSIONS, SessionRecord
 
@@ -28,7 +29,6 @@ _LEAST = 64
 """A leaf has so many sessions at most. Where there are very many, leaves are larger, or the header would be."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _DEEPEST = 40
-NEVER = 2**63 - 1
 
 
 class Leaves:
@@ -131,7 +131,7 @@ class Leaves:
         both = self.records.pop(leaf)[SESSIONS] + self.records.pop(other)[SESSIONS]
         depth = depth_of(leaf) - 1
         parent = (1 << depth) | (leaf & ((1 << depth) - 1))
-        self.records[parent] = [both, 0, 0]
+        self.records[parent] = [both, *no_sessions()[1:]]
         return parent
 
     def _hash_of_each(self) -> np.ndarray:
@@ -147,7 +147,7 @@ class Leaves:
 
 def no_sessions() -> list[int]:
     """Return the record of a leaf without sessions."""
-    return [0, 0, 0]
+    return [0, 0, 0, -1]
 
 
 def depth_of(leaf: int) -> int:

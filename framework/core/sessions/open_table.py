@@ -17,9 +17,14 @@ LAST_COLUMN = "_last"
 END_COLUMN = "_end"
 FIRED_COLUMN = "_fired"
 NEW_COLUMN = "_new"
+ARRIVED_COLUMN = "_arrived"
+DUE_COLUMN = "_due"
 COMPLETE_COLUMN = "_complete"
 FULL_COLUMN = "_full"
 STANDING_COLUMN = "_standing"
+
+NEVER = 2**63 - 1
+"""An instant that does not come."""
 
 _STORED = pa.schema(
     [
@@ -27,9 +32,11 @@ _STORED = pa.schema(
         pa.field(LAST_COLUMN, pa.int64()),
         pa.field(END_COLUMN, pa.int64()),
         pa.field(FIRED_COLUMN, pa.int32()),
-        pa.field(NEW_COLUMN, pa.bool_()),
+        pa.field(NEW_COLUMN, pa.int64()),
         pa.field(COMPLETE_COLUMN, pa.bool_()),
         pa.field(FULL_COLUMN, pa.bool_()),
+        pa.field(ARRIVED_COLUMN, pa.int64()),
+        pa.field(DUE_COLUMN, pa.int64()),
         pa.field(STANDING_COLUMN, pa.list_(pa.int64())),
     ]
 )
@@ -46,9 +53,11 @@ class SessionColumns:
         last: time of the last row.
         end: the greatest time + gap of its rows.
         fired: how often it, or the one that had fired most often of those that became it, has fired.
-        new: whether it has rows that no firing had.
+        new: how many rows it has that no firing had.
         complete: whether it has fired as complete, and has the same end still, or one that the watermark had reached.
         full: whether it, or one that became part of it, has ever fired as complete.
+        arrived: when its first row arrived; `NEVER` where nothing fires by the clock.
+        due: when it next fires by the clock; `NEVER` if it does not.
     """
 
     codes: np.ndarray
@@ -59,12 +68,24 @@ class SessionColumns:
     new: np.ndarray
     complete: np.ndarray
     full: np.ndarray
+    arrived: np.ndarray
+    due: np.ndarray
 
     @classmethod
-    def of_rows(cls, codes: np.ndarray, first: np.ndarray, last: np.ndarray, end: np.ndarray) -> SessionColumns:
-        """Return rows as sessions that have not fired."""
-        never = np.zeros(len(codes), dtype=np.bool_)
-        return cls(codes, first, last, end, never.astype(np.int32), ~never, never, never)
+    def of_rows(
+        cls,
+        codes: np.ndarray,
+        first: np.ndarray,
+        last: np.ndarray,
+        end: np.ndarray,
+        numbers: np.ndarray | None = None,
+        arrived: int = NEVER,
+    ) -> SessionColumns:
+        """Return rows as sessions that have not fired; `numbers` says how many each entry stands for, one if None."""
+        not_yet, never = np.zeros(len(codes), dtype=np.bool_), np.full(len(codes), NEVER)
+        numbers = np.ones(len(codes), dtype=np.int64) if numbers is None else numbers
+        at = np.full(len(codes), arrived)
+        return cls(codes, first, last, end, not_yet.astype(np.int32), numbers, not_yet, not_yet, at, never)
 
     @classmethod
     def none(cls) -> SessionColumns:
@@ -91,8 +112,10 @@ class OpenSessions:
     A session that was merged, or got an earlier first row, has results by other starts than its own.
     """
 
-    def __init__(self, keys: PartitionKeys) -> None:
+    def __init__(self, keys: PartitionKeys, *, fires_by_clock: bool = False) -> None:
         self._keys = keys
+        left_out = () if fires_by_clock else (ARRIVED_COLUMN, DUE_COLUMN)
+        self._stored = pa.schema([one for one in _STORED if one.name not in left_out])
         self.columns = SessionColumns.none()
         self._owner = np.empty(0, dtype=np.int64)
         """Position of the session of each standing result."""
@@ -103,10 +126,11 @@ class OpenSessions:
 
     def add_stored(self, tables: list[pa.Table]) -> None:
         """Add sessions as `stored` returned them."""
-        schema = pa.schema([*self._keys.schema, *_STORED])
+        schema = pa.schema([*self._keys.schema, *self._stored])
         table = pa.concat_tables([with_columns(one, schema) for one in tables]).combine_chunks()
         codes = self._keys.encode(table)
-        values = [table.column(name).to_numpy() for name in SESSION_COLUMNS[:-1]]
+        values = [table.column(name).to_numpy() for name in self._stored.names[:-1]]
+        values += [np.full(len(codes), NEVER)] * (len(SESSION_COLUMNS) - len(self._stored))
         standing = combine(table.column(STANDING_COLUMN))
         counts = np.diff(standing.offsets.to_numpy()) if len(standing) else np.empty(0, dtype=np.int64)
         self._owner = np.concatenate([self._owner, len(self) + np.repeat(np.arange(len(codes)), counts)])
@@ -117,7 +141,8 @@ class OpenSessions:
         """Return the sessions at these positions as they are stored."""
         some = self.columns.take(at)
         columns = [some.first, some.last, some.end, some.fired, some.new, some.complete, some.full]
-        table = pa.table([*map(pa.array, columns), self.standing(at)], schema=_STORED)
+        columns += [some.arrived, some.due] if DUE_COLUMN in self._stored.names else []
+        table = pa.table([*map(pa.array, columns), self.standing(at)], schema=self._stored)
         return with_keys(table, self._keys, some.codes)
 
     def standing(self, at: np.ndarray) -> pa.ListArray:
@@ -141,8 +166,10 @@ class OpenSessions:
         offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), pa.array(start[other], pa.int64()))
 
-    def join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> None:
+    def join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         """Make one session of all that has one label; sessions that no row has joined stay as they are.
+
+        Return where the session of each row is.
 
         Args:
             at: positions of sessions.
@@ -165,9 +192,11 @@ class OpenSessions:
             np.maximum.reduceat(parts.last, begins),
             np.maximum.reduceat(parts.end, begins),
             np.maximum.reduceat(parts.fired, begins),
-            np.ones(len(begins), dtype=np.bool_),
+            np.add.reduceat(parts.new, begins),
             np.logical_or.reduceat(parts.complete, begins),
             np.logical_or.reduceat(parts.full, begins),
+            np.minimum.reduceat(parts.arrived, begins),
+            np.minimum.reduceat(parts.due, begins),
         )
         kept = np.ones(len(self), dtype=np.bool_)
         kept[at] = False
@@ -175,11 +204,14 @@ class OpenSessions:
         moved[at] = int(kept.sum()) + group[: len(at)]
         self.columns = self.columns.take(kept).plus(made)
         self._owner = moved[self._owner]
+        joined: np.ndarray = int(kept.sum()) + group[len(at) :]
+        return joined
 
     def fire(self, at: np.ndarray, *, complete: bool) -> None:
         """Take note of a firing of the sessions at these positions: of their results, the one by their start stands."""
         self.columns.fired[at] += 1
-        self.columns.new[at] = False
+        self.columns.new[at] = 0
+        self.columns.due[at] = NEVER
         self.columns.complete[at] |= complete
         self.columns.full[at] |= complete
         fired = np.zeros(len(self), dtype=np.bool_)

@@ -9,29 +9,31 @@ has prolonged beyond the watermark waits for its new end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
+from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
 from panekeeper.framework.core.panes.window import RowCounts
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN
 from panekeeper.framework.core.sessions.gaps import gaps_of
-from panekeeper.framework.core.sessions.joins import Joined, JoinsInOrder, connected
+from panekeeper.framework.core.sessions.joins import Join, Joined, JoinsInOrder, connected
 from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
-from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
+from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.codec import decode_header, encode_header
-from panekeeper.state.records import ARCHIVES, DUE, SESSIONS, SESSIONS_KIND, SessionRecord
+from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 _SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
@@ -131,14 +133,14 @@ class SessionWindow:
     counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
-        self.open = OpenSessions(self.keys)
+        self.open = OpenSessions(self.keys, fires_by_clock=self.window.fires_by_clock)
         self._loaded: set[int] = set()
         self._changed: set[int] = set()
         """Leaves of sessions that changed: leaves stay as they are until the batch is saved."""
 
     def on_rows(self, table: pa.Table) -> None:
         """Process rows in arrival order: join them to sessions, drop late ones."""
-        table = self.keys.with_normal_keys(table)
+        table, arrived = without_arrival_time(self.keys.with_normal_keys(table), self.record.clock)
         gaps = gaps_of(self.window, table)
         times = table.column(EVENT_TIME).to_numpy()
         if (without := gaps <= 0).any():
@@ -152,20 +154,31 @@ class SessionWindow:
         late = self._is_closed(ends)
         self._load(self.leaves.of(codes))
         self._load_archives(self.leaves.archives_touched(codes, times, ends))
-        rows = SessionColumns.of_rows(codes, times, times, ends)
-        if self.output.needs_every_join:
-            self._join_one_by_one(table, rows, late)
+        self._fire_due(arrived, codes)
+        rows = SessionColumns.of_rows(codes, times, times, ends, arrived=arrived)
+        fires = self._fires_after(rows, late)
+        if fires is None:
+            self._join_rows(table, rows, late)
             return
+        for some in _rounds(codes, fires):
+            joined = self._join_rows(table.take(pa.array(some)), rows.take(some), late[some])
+            self._fire_early(distinct(joined[fires[some]]))
+
+    def _join_rows(self, table: pa.Table, rows: SessionColumns, late: np.ndarray) -> np.ndarray:
+        """Join rows, and return where the session of each is then; -1 for one that is dropped."""
+        if self.output.needs_every_join:
+            return self._join_one_by_one(table, rows, late)
         at, labels = self._labels(rows, late)
         kept = labels[len(at) :] != _LATE
         if not kept.all():
             dropped = table.filter(pa.array(~kept))
-            self.output.on_drop(dropped, codes[~kept], self._lateness)
-            table, rows = table.filter(pa.array(kept)), rows.take(kept)
+            self.output.on_drop(dropped, rows.codes[~kept], self._lateness)
+        self._count(rows.new, kept, rows.end)
+        joined = np.full(len(rows), -1)
+        if kept.any():
             labels = np.concatenate([labels[: len(at)], labels[len(at) :][kept]])
-        self._count(np.ones(len(kept), dtype=np.int64), kept, ends)
-        if len(rows):
-            self._insert(table, rows, at, labels, len(rows))
+            joined[kept] = self._insert(table.filter(pa.array(kept)), rows.take(kept), at, labels)
+        return joined
 
     def on_partial_rows(self, table: pa.Table) -> None:
         """Process partial rows, in arrival order, as the rows they stand for. Raises `ValueError` if one is late."""
@@ -181,10 +194,10 @@ class SessionWindow:
             )
         self._load(self.leaves.of(codes))
         self._load_archives(self.leaves.archives_touched(codes, first, last + gap))
-        rows = SessionColumns.of_rows(codes, first, last, last + gap)
+        rows = SessionColumns.of_rows(codes, first, last, last + gap, numbers)
         at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
         self._count(numbers, np.ones(len(codes), dtype=np.bool_), first + gap)
-        self._insert(table, rows, at, labels, int(numbers.sum()))
+        self._insert(table, rows, at, labels)
 
     def on_watermark(self, watermark: int) -> None:
         """Complete, fire and close sessions. A watermark (us) that is not greater is ignored."""
@@ -196,6 +209,16 @@ class SessionWindow:
         ends, ready = self._ends(), self._ready()
         reasons = np.where(ready > previous, Reason.WATERMARK.value, Reason.LATE.value)
         self._apply(self._waits() & (ready <= watermark), self._is_closed(ends), reasons)
+        period = None if self.window.early is None else self.window.early.event_time_us
+        if period is not None and passes_multiple(previous, watermark, period):
+            self._fire_early(np.flatnonzero((self.open.columns.new > 0) & ~self.open.columns.complete))
+
+    def on_tick(self, us: int) -> None:
+        """Fire what is due by the wall clock."""
+        if self.window.fires_by_clock and not self.record.flushed:
+            self.record.clock = us if self.record.clock is None else max(us, self.record.clock)
+            self._load(np.array([leaf for leaf, one in self.leaves.records.items() if 0 <= one[CLOCK] <= us], np.int64))
+            self._fire_due(us)
 
     def on_flush(self) -> None:
         """Fire every session that has new rows, with reason FLUSH, and close all for good."""
@@ -208,16 +231,18 @@ class SessionWindow:
 
     def on_batch_end(self) -> None:
         """Fire the sessions that the batch changed, by `emit="on_update"`."""
-        if self.window.emit == "on_update" and self.open.columns.new.any():
-            columns = self.open.columns
-            reasons = np.where(columns.complete, Reason.LATE.value, Reason.EARLY.value)
-            self._apply(columns.new, np.zeros(len(columns), dtype=np.bool_), reasons, complete=False)
+        if self.window.emit == "on_update":
+            self._fire_early(np.flatnonzero(self.open.columns.new))
 
     def due(self) -> int | None:
         """Return the least watermark (us) at which a session completes, fires again or closes; None: none is open."""
         due = [one[DUE] for one in self.leaves.records.values() if one[SESSIONS]]
         due += [one[DUE] for one in self.leaves.archives.values()]
         return max(min(due), self.record.watermark + 1) if due else None
+
+    def due_by_clock(self) -> int | None:
+        """Return when the wall clock next makes a session fire, us; None: never."""
+        return min([one[CLOCK] for one in self.leaves.records.values() if one[CLOCK] >= 0], default=None)
 
     @property
     def count(self) -> int:
@@ -234,6 +259,8 @@ class SessionWindow:
             records[leaf][SESSIONS] = end - begin
             if end > begin:
                 records[leaf][DUE] = int(due[begin:end].min())
+                clock = int(self.open.columns.due[at[begin:end]].min())
+                records[leaf][CLOCK] = -1 if clock == NEVER else clock
             else:
                 self._absorb(leaf)
         self._write(changed, at, bounds, self.contents.save(changed, self.open.columns.take(at), bounds))
@@ -283,19 +310,34 @@ class SessionWindow:
         self, parts: np.ndarray, both: SessionColumns, sessions: int, some: np.ndarray, late: np.ndarray
     ) -> np.ndarray:
         """Return the labels of sessions and rows, of which `some` are joined in arrival order; others as `parts`."""
-        held, rows = some[some < sessions], some[some >= sessions]
+        rows = some[some >= sessions]
         joins = JoinsInOrder(self.window.max_duration_us)
+        found, held = self._joins_of(parts, both, sessions, some, late, joins)
+        own = [_LATE if one.session is None else one.session.label for one in found]
+        base, labels = int(parts.max()) + 1, parts.copy()
+        labels[held] = [base + joins.label_of(label) for label in range(len(held))]
+        labels[rows] = [_LATE if label == _LATE else base + joins.label_of(label) for label in own]
+        return labels
+
+    def _joins_of(
+        self,
+        parts: np.ndarray,
+        both: SessionColumns,
+        sessions: int,
+        some: np.ndarray,
+        late: np.ndarray,
+        joins: JoinsInOrder | None = None,
+    ) -> tuple[Iterator[Join], np.ndarray]:
+        """Return what becomes of some rows, one by one, and the sessions beside them: their labels are the places."""
+        held, rows = some[some < sessions], some[some >= sessions]
+        joins = joins or JoinsInOrder(self.window.max_duration_us)
         joins.add_sessions(parts[held], both.first[held], both.last[held], both.end[held])
         given = zip(
             *(column.tolist() for column in (rows, parts[rows], both.first[rows], both.end[rows])),
             late[rows - sessions].tolist(),
             strict=True,
         )
-        own = [_LATE if one.session is None else one.session.label for one in joins.join(given)]
-        base, labels = int(parts.max()) + 1, parts.copy()
-        labels[held] = [base + joins.label_of(label) for label in range(len(held))]
-        labels[rows] = [_LATE if label == _LATE else base + joins.label_of(label) for label in own]
-        return labels
+        return joins.join(given), held
 
     def _count(self, numbers: np.ndarray, kept: np.ndarray, ends: np.ndarray) -> None:
         """Count rows; `numbers` says how many each entry stands for."""
@@ -314,22 +356,28 @@ class SessionWindow:
 
     # -- apply -----------------------------------------------------------------------------------------------
 
-    def _insert(self, table: pa.Table, rows: SessionColumns, at: np.ndarray, labels: np.ndarray, n_rows: int) -> None:
-        self._insert_contents(table, rows, n_rows)
-        self._join(at, rows, labels)
+    def _insert(self, table: pa.Table, rows: SessionColumns, at: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Add rows, and return where the session of each is then."""
+        self._insert_contents(table, rows)
+        return self._join(at, rows, labels)
 
-    def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> None:
-        self.open.join(at, rows, labels)
-        self.open.columns.complete &= self._ends() <= self.record.watermark
+    def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
+        joined, columns = self.open.join(at, rows, labels), self.open.columns
+        columns.complete &= self._ends() <= self.record.watermark
         self._changed.update(self.leaves.of(rows.codes).tolist())
+        if self.window.early is not None and self.window.early.period_us is not None:
+            made = distinct(joined)
+            next_due = next_instant(columns.arrived[made], self.window.early.period_us, int(rows.arrived[0]))
+            columns.due[made] = np.where(columns.complete[made], NEVER, next_due)
+        return joined
 
-    def _insert_contents(self, table: pa.Table, rows: SessionColumns, n_rows: int) -> None:
+    def _insert_contents(self, table: pa.Table, rows: SessionColumns) -> None:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
-        self.record.next_seq += n_rows
+        self.record.next_seq += int(rows.new.sum())
         self.contents.insert(table, rows.codes, rows.first, seq)
 
-    def _join_one_by_one(self, table: pa.Table, rows: SessionColumns, late: np.ndarray) -> None:
-        """Join rows in arrival order, for an operator that handles each."""
+    def _join_one_by_one(self, table: pa.Table, rows: SessionColumns, late: np.ndarray) -> np.ndarray:
+        """Join rows in arrival order, for an operator that handles each; return as `_join_rows`."""
         at, held = self._beside(rows.codes)
         joins = JoinsInOrder(self.window.max_duration_us)
         joins.add_sessions(held.codes, held.first, held.last, held.end)
@@ -340,7 +388,7 @@ class SessionWindow:
             nonlocal begin
             kept = begin + np.flatnonzero(np.array(labels[begin:end], dtype=np.int64) != _LATE)
             if len(kept):
-                self._insert_contents(table.take(pa.array(kept)), rows.take(kept), len(kept))
+                self._insert_contents(table.take(pa.array(kept)), rows.take(kept))
             begin = end
 
         for join in joins.join(zip(*(column.tolist() for column in columns), strict=True)):
@@ -354,10 +402,43 @@ class SessionWindow:
             labels.append(_LATE if join.session is None else join.session.label)
         insert_until(len(rows))
         kept = np.array(labels, dtype=np.int64) != _LATE
-        self._count(np.ones(len(rows), dtype=np.int64), kept, rows.end)
+        self._count(rows.new, kept, rows.end)
+        joined = np.full(len(rows), -1)
         if kept.any():
             final = [joins.label_of(one) for one in (*range(len(at)), *(one for one in labels if one != _LATE))]
-            self._join(at, rows.take(kept), np.array(final, dtype=np.int64))
+            joined[kept] = self._join(at, rows.take(kept), np.array(final, dtype=np.int64))
+        return joined
+
+    def _fires_after(self, rows: SessionColumns, late: np.ndarray) -> np.ndarray | None:
+        """Return after which rows their session fires, by the number of its rows; None if it is after none.
+
+        Only rows of sessions that may get so many are looked at one by one.
+        """
+        every = None if self.window.early is None else self.window.early.rows
+        if every is None:
+            return None
+        at, held = self._beside(rows.codes)
+        both = held.plus(rows)
+        parts = connected(both.codes, both.first, both.end)
+        some = np.flatnonzero((np.bincount(parts, both.new) >= every)[parts])
+        if not len(some):
+            return None
+        joins, own = self._joins_of(parts, both, len(at), some, late)
+        state = dict(enumerate(zip(both.new[own].tolist(), both.complete[own].tolist(), strict=True)))
+        fires = np.zeros(len(rows), dtype=np.bool_)
+        for join in joins:
+            if join.session is None:
+                continue
+            became = [state.pop(one.label, (0, False)) for one in join.merged or (join.session,)]
+            number, complete = sum(one for one, _ in became) + 1, any(one for _, one in became)
+            complete &= self._end_of(join.session) <= self.record.watermark
+            fires[join.row - len(at)] = number >= every and not complete
+            state[join.session.label] = (0 if fires[join.row - len(at)] else number, complete)
+        return fires if fires.any() else None
+
+    def _end_of(self, session: Joined) -> int:
+        most = self.window.max_duration_us
+        return session.end if most is None else min(session.end, session.first + most)
 
     # -- decide and emit -------------------------------------------------------------------------------------
 
@@ -372,8 +453,22 @@ class SessionWindow:
 
     def _waits(self) -> np.ndarray:
         """Return whether each session fires once the watermark is there."""
-        waits: np.ndarray = self.open.columns.new | ~self.open.columns.complete
+        waits: np.ndarray = (self.open.columns.new > 0) | ~self.open.columns.complete
         return waits
+
+    def _fire_early(self, at: np.ndarray) -> None:
+        """Fire the sessions at these positions, early, or late where they are complete."""
+        if len(at):
+            fires = np.zeros(len(self.open), dtype=np.bool_)
+            fires[at] = True
+            reasons = np.where(self.open.columns.complete, Reason.LATE.value, Reason.EARLY.value)
+            self._apply(fires, np.zeros(len(fires), dtype=np.bool_), reasons, complete=False)
+
+    def _fire_due(self, now: int, codes: np.ndarray | None = None) -> None:
+        """Fire what is due by the wall clock, of all partitions or of these."""
+        if self.window.fires_by_clock:
+            due = self.open.columns.due <= now
+            self._fire_early(np.flatnonzero(due if codes is None else due & np.isin(self.open.columns.codes, codes)))
 
     def _apply(self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, *, complete: bool = True) -> None:
         at = np.flatnonzero(fires | closes)
@@ -427,7 +522,12 @@ class SessionWindow:
 
     def _due(self) -> np.ndarray:
         """Return the watermark at which each session has something to do."""
-        return np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+        due = np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+        period = None if self.window.early is None else self.window.early.event_time_us
+        if period is not None:
+            fires_early = (self.open.columns.new > 0) & ~self.open.columns.complete
+            due = np.where(fires_early, np.minimum(due, (self.record.watermark // period + 1) * period), due)
+        return due
 
     def _load_archives(self, numbers: list[int]) -> None:
         """Move the sessions of archives back to the leaves of their partitions."""
@@ -446,6 +546,7 @@ class SessionWindow:
         """Store the sessions apart that rows in time do not join any more, where a changed leaf has many of them."""
         due = self._due()
         waits = (self._ends() <= self.record.watermark) & (due > self.record.watermark)
+        waits &= self.open.columns.due == NEVER
         at = np.flatnonzero(waits)
         if not len(at):
             return
@@ -469,7 +570,7 @@ class SessionWindow:
         for number, (leaf, _, _), part, begin, end in zip(numbers, parts, contents, ends, ends[1:], strict=False):
             bounds_of = int(own.first[begin:end].min()), int(own.end[begin:end].max())
             least = int(due[some[begin:end]].min())
-            self.leaves.archives[number] = [end - begin, least, int(part is None), leaf, *bounds_of]
+            self.leaves.archives[number] = [end - begin, least, int(part is None), -1, leaf, *bounds_of]
         gone = np.zeros(len(self.open), dtype=np.bool_)
         gone[some] = True
         self.open.remove(gone)
@@ -525,3 +626,23 @@ class SessionWindow:
                 changed = changed - {*pair} | {joined}
                 small.append(joined)
         return changed
+
+
+def without_arrival_time(table: pa.Table, clock: int | None) -> tuple[pa.Table, int]:
+    """Return rows without the time at which they arrived, and that: the one of their batch, or of the last tick."""
+    arrived = clock or 0
+    if ARRIVAL_TIME in table.column_names:
+        arrived = max(arrived, pc.max(table.column(ARRIVAL_TIME)).as_py())
+        table = table.drop_columns([ARRIVAL_TIME])
+    return table, arrived
+
+
+def _rounds(codes: np.ndarray, fires: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield rows round by round: of each partition those until the next one after which something fires."""
+    order = stable_order(codes)
+    fired = np.cumsum(fires[order]) - fires[order]
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    number = np.empty(len(codes), dtype=np.int64)
+    number[order] = fired - np.repeat(fired[starts], np.diff(np.append(starts, len(codes))))
+    order = stable_order(number)
+    yield from np.split(order, np.flatnonzero(np.diff(number[order])) + 1)

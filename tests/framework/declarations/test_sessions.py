@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from panekeeper import DeclarationError, Session, minutes
+from panekeeper import DeclarationError, Every, Session, minutes
 from panekeeper.framework.core.sessions.gaps import gaps_of, require_gap_type
 
 
@@ -24,6 +24,9 @@ from panekeeper.framework.core.sessions.gaps import gaps_of, require_gap_type
         ({"gap": 5, "max_duration": 4}, "max_duration is 4, less than the gap 5; give at least the gap"),
         ({"gap": 5, "fill": "null"}, "fill is 'null'; a session has at least one row, so leave it out"),
         ({"gap": 5, "partition_eviction": 1}, "sessions have none"),
+        ({"gap": 5, "emit": "always"}, "emit is 'always'; it must be"),
+        ({"gap": 5, "early": "10 seconds"}, "early is '10 seconds'; write early=Every('10 seconds')"),
+        ({"gap": 5, "early": Every(rows=2), "emit": "on_close"}, "leave out one of them"),
     ],
 )
 def test_what_sessions_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:

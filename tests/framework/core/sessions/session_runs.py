@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.binding import bind
-from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.sessions.folding import SessionFolding
-from panekeeper.framework.core.steps import Flush, PartialRows, Rows, Step, Watermark
+from panekeeper.framework.core.steps import Flush, PartialRows, Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.operator import Emit, Operator
@@ -25,7 +25,7 @@ from panekeeper.state.store import MemoryStore
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64()), ("f", pa.float64()), ("g", pa.int64())])
 SECOND = 1_000_000
 Item = tuple[Any, ...]
-"""("row", key, time, value, gap), ("watermark", time) or ("flush",); times in seconds."""
+"""("row", key, time, value, gap), ("watermark", time), ("tick", wall clock) or ("flush",); times in seconds."""
 
 
 def aggregate_spec(window: Session, **aggregates: Aggregate) -> JobSpec:
@@ -77,7 +77,7 @@ class SessionRun:
 
     def __post_init__(self) -> None:
         self.stores = [MemoryStore() for _ in range(self.groups)]
-        self.watermark = NO_WATERMARK
+        self.watermark, self.now = NO_WATERMARK, 0
 
     def batch(self, items: Sequence[Item]) -> None:
         """Run one micro-batch."""
@@ -94,6 +94,7 @@ class SessionRun:
             for name, number in outcome.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + number
             assert outcome.counts["rows_in"] == sum(outcome.counts.values()) // 2
+        self.now = max([self.now, *(one[1] for one in items if one[0] == "tick")])
         self.watermark = max([self.watermark, *(one[1] * SECOND for one in items if one[0] == "watermark")])
 
     def run(self, items: Sequence[Item], cuts: Sequence[int] = ()) -> list[dict[str, Any]]:
@@ -106,11 +107,11 @@ class SessionRun:
     def _steps(self, items: Sequence[Item], group: int) -> list[Step]:
         steps: list[Step] = []
         rows: list[Item] = []
-        watermark = self.watermark
+        watermark, now = self.watermark, self.now
 
         def end_rows() -> None:
             if rows:
-                steps.append(self._rows_step(rows, watermark))
+                steps.append(self._rows_step(rows, watermark, now))
                 rows.clear()
 
         for item in items:
@@ -122,6 +123,9 @@ class SessionRun:
             if item[0] == "watermark":
                 watermark = max(watermark, item[1] * SECOND)
                 steps.append(Watermark(item[1] * SECOND))
+            elif item[0] == "tick":
+                now = max(now, item[1])
+                steps.append(Tick(item[1] * SECOND))
             else:
                 steps.append(Flush())
         end_rows()
@@ -130,7 +134,7 @@ class SessionRun:
     def _group(self, key: str | None) -> int:
         return 0 if key is None else sum(key.encode()) % self.groups
 
-    def _rows_step(self, rows: list[Item], watermark: int) -> Step:
+    def _rows_step(self, rows: list[Item], watermark: int, now: int) -> Step:
         columns = {
             "k": [row[1] for row in rows],
             "v": [row[3] for row in rows],
@@ -139,6 +143,8 @@ class SessionRun:
         }
         table = pa.table({name: pa.array(columns[name], COLUMNS.field(name).type) for name in columns})
         table = table.append_column(EVENT_TIME, pa.array([row[2] * SECOND for row in rows], pa.int64()))
+        if self.spec.fires_by_clock:
+            table = table.append_column(ARRIVAL_TIME, pa.array([now * SECOND] * len(rows), pa.int64()))
         folding = SessionFolding.of(self.spec) if self.folds else None
         folded = None if folding is None else folding.fold(table, watermark)
         return Rows(table) if folded is None else PartialRows(folded.table)

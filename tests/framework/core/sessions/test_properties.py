@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panekeeper import agg
+from panekeeper import Every, agg
 from panekeeper.framework.core.sessions import leaves
 from panekeeper.framework.declarations.windows import Session
 from tests.framework.core.sessions.session_runs import (
@@ -48,9 +48,10 @@ def model_of(
     most: int | None = None,
     emit: str = "on_complete",
     cuts: Sequence[int] = (),
+    early: tuple[str, int] | None = None,
 ) -> NaiveSessions:
     """Return the model after these items; without `gap` each row has its own."""
-    model = NaiveSessions(age, most, emit)
+    model = NaiveSessions(age, most, emit, early)
     for number, item in enumerate(items):
         for _ in range(list(cuts).count(number)):
             model.batch_end()
@@ -58,6 +59,8 @@ def model_of(
             model.row(item[1], item[2], item[4] if gap is None else gap, item[3])
         elif item[0] == "watermark":
             model.advance(item[1])
+        elif item[0] == "tick":
+            model.tick(item[1])
         else:
             model.flush()
     model.batch_end()
@@ -177,6 +180,40 @@ def test_firings_by_other_rules_are_those_of_the_model(
         assert [one for one in got if one[1] == key and one[0] != "drop"] == [
             one for one in model.events if one[1] == key
         ]
+
+
+TICKS = st.tuples(st.just("tick"), st.integers(0, 60))
+
+
+@given(
+    items=st.lists(st.one_of(ROWS, ROWS, ROWS, WATERMARKS, TICKS), max_size=40),
+    gap=st.sampled_from([None, 3, 10]),
+    most=st.sampled_from([None, 15]),
+    early=st.sampled_from([("rows", 1), ("rows", 2), ("rows", 3), ("event_time", 7), ("clock", 5), ("clock", 11)]),
+    age=AGES,
+    data=st.data(),
+)
+def test_early_firings_are_those_of_the_model(
+    items: list[Item], gap: int | None, most: int | None, early: tuple[str, int], age: int, data: st.DataObject
+) -> None:
+    """By rows, by the watermark and by the wall clock, wherever batches end, for aggregates and an operator."""
+    cuts = data.draw(st.lists(st.integers(0, len(items)), max_size=6))
+    every = Every(early[1]) if early[0] == "clock" else Every(**{early[0]: early[1]})
+    window = Session("g" if gap is None else gap, max_duration=most, discard_age=age, early=every)
+    model = model_of(items, age=age, gap=gap, most=most, early=early)
+    aggregates = {"n": agg.count(), "total": agg.sum("v")}
+    needs_rows = data.draw(st.booleans())
+    aggregates |= {"first": agg.first("v"), "last": agg.last("v"), "all": agg.collect("v")} if needs_rows else {}
+    run = SessionRun(aggregate_spec(window, **aggregates), groups=data.draw(st.integers(1, 3)))
+    got = [{name: row[name] for name in row if name not in ("first", "last", "all")} for row in run.run(items, cuts)]
+    left_out = ("first", "last")
+    expected = [{name: row[name] for name in row if name not in left_out} for row in expected_rows(model)]
+    assert ordered(seconds(got)) == ordered(expected)
+    operator = SessionRun(recorder_spec(window, SessionRecorder()))
+    events = [ast.literal_eval(row["event"]) for row in operator.run(items, cuts)]
+    for key in ("a", "b", "c", None):
+        own = [one for one in events if one[1] == key and one[0] != "drop"]
+        assert own == [one for one in model.events if one[1] == key]
 
 
 @given(items=ITEMS, gap=st.sampled_from([None, 3, 10]), age=AGES, data=st.data())
