@@ -107,7 +107,8 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
         return None
     if kind == "column":
         return _column(name, old, new)
-    if kind in ("aggregate", "output") and aggregates_of(old):
+    has_groups = any(one.get("aggregate.groups.kind") == "groups" for one in (old, new))  # all are stored together
+    if kind in ("aggregate", "output") and aggregates_of(old) and not has_groups:
         return _aggregate(name, old, new)
     return None
 

@@ -36,7 +36,7 @@ from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
 from panekeeper.framework.core.job_spec import TIMESTAMP, Idle, JobSpec, PortSpec
 from panekeeper.framework.core.sessions.gaps import require_gap_type
-from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_groups
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -48,6 +48,7 @@ from panekeeper.framework.declarations.windows import (
     ArrivalWindow,
     EventTimeWindow,
     Session,
+    TimeInterval,
     Window,
     columns_of_policies,
 )
@@ -237,19 +238,37 @@ class StreamWithWindow:
 
     _input: _Input
 
-    def aggregate(self, *unnamed: Aggregate, **aggregates: Aggregate) -> Computation:
+    def aggregate(
+        self,
+        *unnamed: Aggregate,
+        group_within: str | Sequence[str] | Aggregate | None = None,
+        top: int | Aggregate | None = None,
+        by: str | Aggregate | None = None,
+        **aggregates: Aggregate,
+    ) -> Computation:
         """Declare the result columns: one aggregate each.
 
         Args:
             unnamed: none; an aggregate needs the name of its result column.
-            aggregates: result column -> aggregate, as in `worst=agg.max("delay")`.
+            group_within: columns by which the rows of a pane are grouped, for `TimeInterval`: a firing has a row for
+                each group, with these columns, the results, and `rank`, which counts from 1. The view has a row for
+                each rank.
+            top: only so many groups, the first ones `by` a result.
+            by: the result column that ranks groups, as in `"total desc"`; of equals the smaller group comes first, and
+                null comes last. Not given, the grouping columns rank them.
+            aggregates: result column -> aggregate, as in `worst=agg.max("delay")`; it may have the name of an option.
 
         Returns:
             The computation, which takes a place for its results.
 
         Raises:
-            DeclarationError: no aggregate, or a column that is missing or has a type that its aggregate does not take.
+            DeclarationError: no aggregate, or a column that is missing or has a type that its aggregate does not take;
+                groups in a window of another kind, or with `results="retracting"`, by a partition column, or by what is
+                no result.
         """
+        options = {"group_within": group_within, "top": top, "by": by}
+        aggregates |= {name: one for name, one in options.items() if isinstance(one, Aggregate)}
+        given = {name: one for name, one in options.items() if not (one is None or isinstance(one, Aggregate))}
         if unnamed or not aggregates:
             without = f", and {', '.join(map(str, unnamed))} has no name" if unnamed else ""
             raise DeclarationError(f"aggregate() needs at least one result column, such as n=agg.count(){without}")
@@ -259,6 +278,8 @@ class StreamWithWindow:
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
+        if given:
+            aggregates = {GROUPS: self._of_groups(given, aggregates)}
         for name, aggregate in aggregates.items():
             what = f"aggregate {name}={aggregate}"
             found[name] = aggregate.over(aggregates).of_stream(intake.user_columns, partial(intake.find, what))
@@ -281,6 +302,8 @@ class StreamWithWindow:
         own = replace(self._input, intake=replace(intake, conditions=conditions))
         port = _port_spec(own.intake, own.window, columns | {*intake.partition_by, *intake.numeric_columns})
         fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in found.items()]
+        if given:
+            fields = list(fields[0].type.value_type)
         spec = JobSpec(
             window=own.window,
             keys=port.keys,
@@ -294,6 +317,19 @@ class StreamWithWindow:
             pane_time=intake.pane_time,
         )
         return _computation([own.intake], spec)
+
+    def _of_groups(self, given: Mapping[str, Any], aggregates: Mapping[str, Aggregate]) -> Aggregate:
+        """Return the aggregate of groups within the panes of this window, or raise `DeclarationError`."""
+        window, intake = self._input.window, self._input.intake
+        if "group_within" not in given:
+            raise DeclarationError(f"{', '.join(given)} without group_within, the columns by which rows are grouped")
+        if not isinstance(window, TimeInterval) or window.results == "retracting":
+            what = 'results="retracting"' if isinstance(window, TimeInterval) else f"a {type(window).__name__}"
+            raise DeclarationError(f"group_within is for the panes of a TimeInterval, and not with {what}")
+        columns = given["group_within"]
+        if isinstance(columns, str | list | tuple):
+            columns = [intake.find("group_within", one) for one in ([columns] if isinstance(columns, str) else columns)]
+        return of_groups(aggregates, columns, given.get("top"), given.get("by"), intake.partition_by)
 
     def operator(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
+from panekeeper.framework.declarations.aggregates import GROUPS
 from panekeeper.framework.declarations.firing import FiringOptions
 from panekeeper.framework.declarations.joins import Join, Within
 from panekeeper.framework.declarations.windows import ArrivalWindow, EventTimeWindow, Session, Window
@@ -147,6 +148,11 @@ class JobSpec:
         if isinstance(self.window, EventTimeWindow | Within):
             raise TypeError(f"{type(self.window).__name__} is not a window in arrival order")
         return self.window
+
+    @property
+    def has_groups(self) -> bool:
+        """Whether a firing has a row for each of its groups: `output` is that of the rows, not of the aggregate."""
+        return any(one.kind == GROUPS for one in (self.aggregates or {}).values())
 
     @property
     def has_panes(self) -> bool:

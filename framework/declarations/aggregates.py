@@ -66,6 +66,8 @@ __all__ = [
 
 RESULT = "result"
 """Kind of the parts of an expression that stand for the aggregate of another result column."""
+GROUPS = "groups"
+"""Kind, and name, of the aggregate that computes others of each group within a pane."""
 CONDITION = "_pk_where_"
 """With what the names of the columns begin that hold conditions."""
 
@@ -580,6 +582,40 @@ def expr(expression: str, *, where: str | None = None) -> Aggregate:
         raise DeclarationError(f'agg.expr({expression!r}) has no aggregate; write one such as "sum(a) / sum(b)"')
     options = (("expression", expression),)
     return Aggregate(kind="expr", columns=(), where=where, options=options, parts=tuple(parts), term=term)
+
+
+def of_groups(
+    aggregates: Mapping[str, Aggregate], group_within: object, top: object, by: object, partition_by: Sequence[str]
+) -> Aggregate:
+    """Return what `.aggregate(..., group_within=)` computes: aggregates of each group within a pane, with ranks.
+
+    Raises:
+        DeclarationError: as `.aggregate()`.
+    """
+    columns = [group_within] if isinstance(group_within, str) else group_within
+    if not isinstance(columns, list | tuple) or not columns or not builtins.all(isinstance(c, str) for c in columns):
+        raise DeclarationError(f'group_within is {group_within!r}; give names of columns, such as ["supplier"]')
+    for name in columns:
+        if name in partition_by:
+            raise DeclarationError(f"group_within: {name!r} is a partition column, of which a pane has one value")
+        if columns.count(name) > 1:
+            raise DeclarationError(f"group_within names the column {name!r} twice; leave one of them out")
+    if top is not None:
+        _require_count("top", top)
+    if by is None and top is not None:
+        raise DeclarationError(f'top is {top!r} without by; say by which result, such as by="total desc"')
+    words = by.split() if isinstance(by, str) else [] if by is None else [""]
+    falls = len(words) > 1 and words[-1].lower() == "desc"
+    name = " ".join(words[:-1] if len(words) > 1 and words[-1].lower() in ("asc", "desc") else words)
+    if by is not None and name not in aggregates:
+        example = f"{next(iter(aggregates))} desc"
+        raise DeclarationError(f"by is {by!r}; give a result column, with desc for the greatest first: {example!r}")
+    for result, aggregate in aggregates.items():
+        if aggregate.needs_content:
+            raise DeclarationError(f"aggregate {result}={aggregate} needs the rows themselves; groups have none")
+    options = (("names", tuple(aggregates)), ("top", top), ("by", name if by is not None else None), ("falls", falls))
+    parts = tuple(one.over(aggregates) for one in aggregates.values())
+    return Aggregate(kind=GROUPS, columns=tuple(columns), parts=parts, options=options)
 
 
 def user(aggregate: UserAggregate, column: str, output: Any = "double", *, where: str | None = None) -> Aggregate:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -148,3 +148,25 @@ def test_what_is_no_condition_on_a_row_is_refused(readings: Readings) -> None:
     for condition, message in NO_CONDITIONS.items():
         with pytest.raises(DeclarationError, match=r"^aggregate n=agg\.sum\('value', where=.*" + message):
             stream.aggregate(n=agg.sum("value", where=condition))
+
+
+def test_the_view_has_the_newest_group_of_each_rank(readings: Readings) -> None:
+    """Groups of a pane through a restart; a late row moves one to the front, and the view follows."""
+    stream = windowed(readings.stream(), name="groups", event_time="at", key_groups=2)
+    panes = stream.window(TimeInterval(60, discard_age=600))
+    by_sensor = panes.aggregate(total=agg.sum("value"), group_within="sensor", top=2, by="total desc")
+    readings.put(("a", "10:00:10", 1), ("b", "10:00:20", 2), ("c", "10:00:30", 3))
+    readings.put(("a", "10:01:10", 7))
+    readings.put(("a", "10:00:40", 9), ("d", "10:03:00", 1))
+    for _ in range(2):
+        job = by_sensor.to_delta(readings.folder / "log", view=readings.folder / "view")
+        job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+        readings.put(("b", "10:04:00", 1))
+
+    def shown(table: str) -> list[tuple[Any, ...]]:
+        names = ("rank", "sensor", "total", "refinement")
+        first = [row for row in readings.rows(table) if f"{row['pane_start']:%H:%M}" == "10:00"]
+        return sorted(tuple(row[name] for name in names) for row in first)
+
+    assert shown("log") == [(1, "a", 10, 1), (1, "c", 3, 0), (2, "b", 2, 0), (2, "c", 3, 1)]
+    assert shown("view") == [(1, "a", 10, 1), (2, "c", 3, 1)]

@@ -9,6 +9,7 @@ moments.py          stddev, variance, skewness, covariance, corr
 selections.py       max, min, any, all, arg_max, arg_min, first, last, collect
 conditions.py       where=: an aggregate of the rows for which a condition holds
 expressions.py      expr: an expression over other aggregates
+groups.py           group_within=: aggregates of each group of rows in a cell, the first groups by an order
 approx_distinct.py  approx_distinct, and the hash that a value has for ever
 tallies.py          count_distinct, top_k, quantiles, histogram
 top_rows.py         top_rows, first_row, last_row

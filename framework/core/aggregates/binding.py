@@ -11,6 +11,7 @@ from panekeeper.framework.core.aggregates.approx_distinct import ApproxDistinct,
 from panekeeper.framework.core.aggregates.columns import has_absolute_code, has_rank
 from panekeeper.framework.core.aggregates.conditions import OfSomeRows
 from panekeeper.framework.core.aggregates.expressions import OfOthers
+from panekeeper.framework.core.aggregates.groups import RANK, Groups
 from panekeeper.framework.core.aggregates.moments import Comoments, Skewness, Spread
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.aggregates.selections import Collect, Extreme, FirstOrLast
@@ -83,6 +84,8 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
                 value=columns[1] if len(columns) > 1 else None,
                 largest=kind.endswith("max") or kind == "any",
             )
+        case "groups":
+            return _groups(declared, schema, require)
         case "expr":
             return _expression(declared, schema)
         case "top_k" | "quantiles" | "histogram":
@@ -112,6 +115,27 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
         return UserContentAggregate(inputs=columns, output=declared.output, user=user)
     stored = state_type(user.state, str(declared))
     return UserPartialAggregate(inputs=columns, output=declared.output, user=user, kind=stored)
+
+
+def _groups(declared: Aggregate, schema: pa.Schema, require: Callable[..., pa.DataType]) -> Accumulator:
+    options = dict(declared.options)
+    parts = tuple(bind(one, schema) for one in declared.parts)
+    for place in range(len(declared.columns)):
+        require(_has_order, _ORDERED, place)
+    keys = pa.schema([pa.field(name, schema.field(name).type) for name in declared.columns])
+    by = None if options["by"] is None else options["names"].index(options["by"])
+    if by is not None and not _has_order(parts[by].output):
+        raise DeclarationError(f"by is {options['by']!r}, which is {parts[by].output}; it must be {_ORDERED}")
+    results = [pa.field(name, part.output) for name, part in zip(options["names"], parts, strict=True)]
+    return Groups(
+        inputs=declared.read_columns,
+        output=pa.list_(pa.struct([*keys, *results, pa.field(RANK, pa.int32())])),
+        keys=keys,
+        parts=parts,
+        by=by,
+        falls=options["falls"],
+        top=options["top"],
+    )
 
 
 def _expression(declared: Aggregate, schema: pa.Schema) -> Accumulator:

@@ -172,7 +172,7 @@ class TopK(Tally):
         order = order[np.arange(len(order)) - np.repeat(ends[:-1], sizes) < self.k]
         found = [values.take(pa.array(order)), pa.array(counts[order])]
         fields = [self.output.value_type.field(place) for place in (0, 1)]
-        return _lists(np.minimum(sizes, self.k), pa.StructArray.from_arrays(found, fields=fields), self.output)
+        return lists(np.minimum(sizes, self.k), pa.StructArray.from_arrays(found, fields=fields), self.output)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,7 +206,7 @@ class Quantiles(Tally):
         at = np.searchsorted(until[1:], places[sizes > 0].ravel())
         found = values.take(pa.array(order[at]))
         shown = found if self.is_exact else pa.array(_middles(raw_values(found)))
-        return _lists((sizes > 0) * len(self.ranks), shown, self.output, sizes == 0)
+        return lists((sizes > 0) * len(self.ranks), shown, self.output, sizes == 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,7 +225,7 @@ class Histogram(Tally):
         found = np.zeros((len(sizes), bins), dtype=np.int64)
         places = np.repeat(np.arange(len(sizes)), sizes), raw_values(state[0].flatten())
         found[places] = raw_values(state[1].flatten())
-        return _lists(np.full(len(sizes), bins), pa.array(found.ravel()), self.output)
+        return lists(np.full(len(sizes), bins), pa.array(found.ravel()), self.output)
 
 
 _BITS_LEFT_OUT = 46
@@ -241,7 +241,7 @@ def _middles(buckets: Ints) -> Floats:
     return canonical_nan(np.where(buckets < -1, -middle, middle))
 
 
-def _lists(sizes: Ints, values: pa.Array, kind: pa.DataType, missing: Bools | None = None) -> pa.Array:
+def lists(sizes: Ints, values: pa.Array, kind: pa.DataType, missing: Bools | None = None) -> pa.Array:
     """Return values as lists of these sizes; null where `missing`."""
     offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)]).astype(np.int32)
     mask = None if missing is None or not missing.any() else pa.array(missing)

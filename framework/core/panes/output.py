@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.aggregates.groups import exploded
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
 from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
@@ -92,7 +93,11 @@ class PaneResults:
         reasons: pa.Array,
         ops: pa.Array | None = None,
     ) -> None:
-        """Add result rows; one entry of each argument a row. Rows of `NO_PANE` have null bounds."""
+        """Add result rows; one entry of each argument a row, or its groups. Rows of `NO_PANE` have null bounds."""
+        if self._spec.has_groups and columns:
+            at, columns = exploded(columns[0])
+            codes, panes = codes[at], panes[at]
+            refinements, finals, reasons = (one.take(pa.array(at)) for one in (refinements, finals, reasons))
         nowhere = panes == NO_PANE
         starts = self._geometry.starts(np.where(nowhere, 0, panes))
         edges = (starts, starts + self._geometry.duration)

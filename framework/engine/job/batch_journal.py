@@ -40,6 +40,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from panekeeper.framework.core.aggregates.groups import RANK
 from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
@@ -346,8 +347,9 @@ def _newest_by(spec: JobSpec) -> dict[str, Any]:
     port = [PORT] if spec.other_ports else []
     pane = ["pane_start", "pane_end"] if spec.has_panes else []
     pane = ["session_start"] if spec.has_sessions else pane
+    rank = [RANK] if spec.has_groups else []
     return {
-        "keys": [*spec.keys.names, *port, *pane],
+        "keys": [*spec.keys.names, *port, *pane, *rank],
         "newer_by": "refinement" if spec.has_panes else "firing",
         # Delta compares a time without a zone with an instant by way of the session's zone.
         "since": pane[0] if pane and spec.pane_time == TIMESTAMP else None,

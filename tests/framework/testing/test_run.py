@@ -540,3 +540,98 @@ def test_an_expression_is_over_aggregates_and_other_results() -> None:
     )
     got = {row["k"]: [row[name] for name in ("part", "mean", "none", "many")] for row in found}
     assert got == {"a": [0.5, 3.0, None, True], "b": [0.0, -0.5, None, False]}
+
+
+GROUPED: dict[str, Any] = {
+    "schema": "k string, t timestamp, s string, v long",
+    "partition_by": "k",
+    "event_time": "t",
+    "aggregates": {"total": agg.sum("v"), "n": agg.count()},
+}
+
+
+def test_groups_within_a_pane_have_a_row_each_with_their_rank() -> None:
+    """Of overlapping panes, through restarts; a late row brings the first groups again, as they are now."""
+    rows: list[Any] = [
+        {"k": "a", "t": t, "s": s, "v": v}
+        for t, s, v in ((1, "x", 1), (2, "y", 5), (2, "x", 3), (3, None, 9), (6, "z", 2), (7, "y", 1))
+    ]
+    found = run(
+        TimeInterval("10 seconds", creation_period="5 seconds", discard_age="1 minute"),
+        **GROUPED,
+        group_within=["S"],
+        top=2,
+        by="total desc",
+        script=[
+            rows[:2],
+            Restart(),
+            rows[2:],
+            Watermark(20),
+            Restart(),
+            [rows[0] | {"s": "z", "v": 50}],
+            Watermark(30),
+        ],
+    )
+    shown = [(int(r["pane_end"].timestamp()), r["s"], r["total"], r["n"], r["rank"], r["refinement"]) for r in found]
+    assert shown == [
+        (5, None, 9, 1, 1, 0),
+        (5, "y", 5, 1, 2, 0),
+        (10, None, 9, 1, 1, 0),
+        (10, "y", 6, 2, 2, 0),
+        (15, "z", 2, 1, 1, 0),
+        (15, "y", 1, 1, 2, 0),
+        (5, "z", 50, 1, 1, 1),
+        (5, None, 9, 1, 2, 1),
+        (10, "z", 52, 2, 1, 1),
+        (10, None, 9, 1, 2, 1),
+    ]
+
+
+def test_a_group_that_cannot_be_computed_takes_the_firing_with_it() -> None:
+    """Which of the groups are the first ones is not known then; the quarantine says so."""
+    rows = [{"k": k, "t": 1, "s": s, "v": 2**62} for k, s in (("a", "x"), ("a", "x"), ("a", "y"), ("b", "x"))]
+    found = run(TimeInterval(5), **GROUPED, group_within="s", script=[rows, Watermark(9)])
+    assert [(row["k"], row["s"], row["rank"]) for row in found] == [("b", "x", 1)]
+    assert [row["reason"] for row in found.quarantine] == ["SUM_OVERFLOW"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"group_within": "k"}, "group_within: 'k' is a partition column, of which a pane has one value"),
+        ({"group_within": ["s", "s"]}, "group_within names the column 's' twice"),
+        ({"group_within": []}, r"group_within is \[\]; give names of columns"),
+        ({"group_within": 7}, "group_within is 7; give names of columns"),
+        ({"group_within": "nowhere"}, "group_within: there is no column 'nowhere'"),
+        ({"top": 3}, "top without group_within, the columns by which rows are grouped"),
+        ({"group_within": "s", "top": 3}, "top is 3 without by; say by which result"),
+        ({"group_within": "s", "top": 0, "by": "n"}, "top is 0; it must be a whole number of 1 or more"),
+        ({"group_within": "s", "by": "v desc"}, "by is 'v desc'; give a result column, .*: 'total desc'"),
+        ({"group_within": "s", "by": 7}, "by is 7; give a result column"),
+        ({"group_within": "s", "aggregates": {"c": agg.collect("v")}}, "needs the rows themselves; groups have none"),
+        (
+            {"group_within": "s", "aggregates": {"rank": agg.count()}},
+            "the result column 'rank' has the name of another",
+        ),
+        (
+            {"group_within": "s", "window": Tumbling(Count(1))},
+            "for the panes of a TimeInterval, and not with a Tumbling",
+        ),
+        ({"group_within": "s", "window": TimeInterval(5, results="retracting")}, 'not with results="retracting"'),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    """Where they are declared."""
+    given: dict[str, Any] = {**GROUPED, **options}
+    window = given.pop("window", TimeInterval(5))
+    given |= {} if isinstance(window, TimeInterval) else {"event_time": None}
+    with pytest.raises(DeclarationError, match=message):
+        run(window, **given, script=[[]])
+
+
+def test_a_result_may_have_the_name_of_an_option() -> None:
+    """What is an aggregate is one."""
+    (found,) = run(
+        Tumbling(Count(1)), schema="v long", aggregates={"top": agg.max("v"), "by": agg.count()}, script=[[{"v": 3}]]
+    )
+    assert (found["top"], found["by"]) == (3, 1)

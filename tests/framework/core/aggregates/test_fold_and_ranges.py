@@ -110,6 +110,18 @@ class Sliding(AllOfIt):
         return float(state)
 
 
+OF_GROUPS = {
+    "n": agg.count(),
+    "total": agg.sum("i"),
+    "last": agg.last("s"),
+    "kinds": agg.count_distinct("wild", where=WHERE),
+}
+GROUPINGS: list[tuple[Any, Any, Any]] = [
+    (["b", "s"], 2, "total desc"),
+    ("s", 3, "last"),
+    ("b", None, None),
+    (["s"], None, "n"),
+]
 EXPRESSIONS: dict[str, Callable[[list[dict[str, Any]]], Any]] = {
     "sum(i) / count(i)": lambda rows: _ratio(_sum(rows, "i"), _count(rows, "i")),
     "2 * max(i) - 1.5": lambda rows: 2.0 * max(_present(rows, "i")) - 1.5 if _count(rows, "i") else None,
@@ -168,6 +180,7 @@ PARTIAL = [
     *[agg.first_row(by="s", columns=["i"]), agg.last_row(by="i", columns=["s", "i"], where=WHERE)],
     *[agg.expr(text) for text in EXPRESSIONS],
     agg.expr("sum(i) / count(i)", where=WHERE),
+    *[agg.of_groups(OF_GROUPS, columns, top, by, ["k"]) for columns, top, by in GROUPINGS],
     *[agg.top_k(c, k=2) for c in ORDERED],
     *[agg.quantiles(c, [0, 0.25, 0.1, 1], exact=True) for c in ORDERED],
     *[agg.quantiles(c, [0.5, 1, 0.3]) for c in ("i", "half", "wild", "dec")],
@@ -294,6 +307,24 @@ def _top(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
     return shown if a.kind == "top_rows" else next(iter(shown), None)
 
 
+def _groups(a: agg.Aggregate, rows: list[dict[str, Any]]) -> Any:
+    """The groups in the order of their columns, null first, sorted by a result, null last."""
+    options, found = dict(a.options), dict[str, list[dict[str, Any]]]()
+    in_order = sorted(rows, key=lambda row: [(row[name] is not None, row[name] or "") for name in a.columns])
+    places = {repr([row[name] for name in a.columns]): row for row in in_order}
+    for key in places:
+        found[key] = [row for row in rows if repr([row[name] for name in a.columns]) == key]
+    shown = [
+        {name: places[key][name] for name in a.columns}
+        | {name: expected(part, own) for name, part in zip(options["names"], a.parts, strict=True)}
+        for key, own in found.items()
+    ]
+    if (by := options["by"]) is not None:
+        known = sorted([one for one in shown if one[by] is not None], key=lambda one: one[by], reverse=options["falls"])
+        shown = [*known, *(one for one in shown if one[by] is None)]
+    return [one | {"rank": rank} for rank, one in enumerate(shown[: options["top"]], 1)]
+
+
 def _values(a: agg.Aggregate, rows: list[dict[str, Any]]) -> list[Any]:
     """The values that are not null, in their order; -0.0 is 0.0."""
     values = [row[a.columns[0]] for row in rows if row[a.columns[0]] is not None]
@@ -328,6 +359,7 @@ OF_ROWS: dict[str, Callable[[agg.Aggregate, list[dict[str, Any]]], Any]] = {
     "corr": _corr,
     "skewness": _skewness,
     "weighted_mean": _weighted,
+    "groups": _groups,
     "top_rows": _top,
     "top_k": _top_k,
     "quantiles": _quantiles,
