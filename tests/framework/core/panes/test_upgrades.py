@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper import TimeInterval, agg
+from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.panes.partial_rows import RowFolding
@@ -231,3 +232,43 @@ def test_the_order_of_aggregates_changes_nothing() -> None:
     job.upgrade(minute_job(high=agg.max("n"), low=agg.min("n")))
     job.run([Rows(rows(("a", 12, 5))), Watermark(200_000_000)])
     assert {(row["low"], row["high"]) for row in job.log} == {(1, 9)}
+
+
+def changed(before: dict[str, agg.Aggregate], now: dict[str, agg.Aggregate]) -> set[Compatibility]:
+    """What it means that a job of minutes has other aggregates now."""
+    old, new = (recorded(_with_conditions(aggregates)) for aggregates in (before, now))
+    return {one.compatibility for one in compare_declarations(old, new)} - {Compatibility.COMPATIBLE}
+
+
+def _with_conditions(aggregates: dict[str, agg.Aggregate]) -> JobSpec:
+    columns = pa.schema([*COLUMNS, *(pa.field(c, pa.bool_()) for one in aggregates.values() for c in one.conditions)])
+    fields = [pa.field(name, bind(one, columns).output) for name, one in aggregates.items()]
+    if [*aggregates] == [agg.GROUPS]:
+        fields = list(fields[0].type.value_type)
+    job = minute_job(n=agg.count())
+    return replace(job, aggregates=aggregates, columns=columns, output=pa.schema(fields))
+
+
+def test_another_condition_or_bound_is_another_aggregate() -> None:
+    """One that is added, or removed, keeps the state, whatever its condition."""
+    one = {"n": agg.count(where="n > 1")}
+    assert changed({"m": agg.max("n")}, {"m": agg.max("n"), **one}) == set()
+    assert changed({"m": agg.max("n"), **one}, {"m": agg.max("n")}) == set()
+    assert changed(one, {"n": agg.count(where="n > 2")}) == {Compatibility.NEEDS_FLUSH}
+    assert changed(one, {"n": agg.count()}) == {Compatibility.NEEDS_FLUSH}
+    few, many = ({"d": agg.count_distinct("n", at_most=bound)} for bound in (10, 20))
+    assert changed(few, many) == {Compatibility.NEEDS_FLUSH}
+    ratio, other = ({"r": agg.expr(text)} for text in ("sum(n) / count()", "sum(n) / count(n)"))
+    assert changed(ratio, other) == {Compatibility.NEEDS_FLUSH}
+
+
+def test_groups_keep_their_aggregates() -> None:
+    """Their partial results are stored together, by group."""
+
+    def groups(top: int | None = None, by: str | None = None, **more: agg.Aggregate) -> dict[str, agg.Aggregate]:
+        return {agg.GROUPS: agg.of_groups({"n": agg.count(), **more}, ["who"], top, by, ["key"])}
+
+    assert changed(groups(), groups()) == set()
+    for other in (groups(by="n"), groups(top=3, by="n"), groups(m=agg.max("n")), {"n": agg.count()}):
+        assert changed(groups(), other) == {Compatibility.NEEDS_FLUSH}
+        assert changed(other, groups()) == {Compatibility.NEEDS_FLUSH}
