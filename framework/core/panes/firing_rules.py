@@ -124,13 +124,22 @@ class CellFirings:
             self._of_cells[FIRST_COLUMN][loaded:] = NEVER
         return cells[loaded:]
 
-    def fire_at_rows(self, cells: np.ndarray) -> np.ndarray | None:
-        """Return for rows, by their cells, whether the cell fires right after the row; None without such a rule."""
+    def fire_within(self, cells: np.ndarray, rows: np.ndarray) -> bool:
+        """Return whether any cell fires at one of so many rows that join it."""
         if not (self._early.rows or self._refire.rows):
-            return None
+            return False
+        added = np.bincount(cells, rows, len(self._codes)).astype(np.int64)
+        every = self._rows_between()
+        return bool(((every > 0) & (self._of_cells[NEW_COLUMN] + added >= every)).any())
+
+    def fire_at_rows(self, cells: np.ndarray) -> np.ndarray:
+        """Return for rows, by their cells, whether the cell fires right after the row."""
+        return at_multiples(cells, self._of_cells[NEW_COLUMN], self._rows_between())
+
+    def _rows_between(self) -> np.ndarray:
+        """Return at every how many rows since it last fired each cell fires; 0: at none."""
         early, late = self._by_phase(np.arange(len(self._codes)))
-        every = np.where(early, self._early.rows or 0, np.where(late, self._refire.rows or 0, 0))
-        return at_multiples(cells, self._of_cells[NEW_COLUMN], every)
+        return np.where(early, self._early.rows or 0, np.where(late, self._refire.rows or 0, 0))
 
     def add_rows(self, cells: np.ndarray, rows: np.ndarray | None, now: int) -> None:
         """Count rows of cells that arrive now (us); `rows` says how many each entry stands for, one if None."""

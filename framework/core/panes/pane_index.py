@@ -14,6 +14,8 @@ from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import first_seen
 from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 
+_FEW_CELLS = 8
+"""Cells are counted by their number if there may be so many times more than rows, at most."""
 _FAR = 2**31
 """Slices that span more are numbered by their order; a batch has fewer partitions than that."""
 
@@ -27,6 +29,24 @@ def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.
     places = SlicePlaces(slices)
     cells, found = first_seen(codes * places.span + places.of(slices))
     return cells, found // places.span, places.slices(found % places.span)
+
+
+def tally_cells(
+    codes: np.ndarray, slices: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return code and slice of each cell that rows are in, and how many of them; `numbers` says it of each entry.
+
+    >>> tally_cells(np.array([4, 4, 5]), np.array([-1, -1, -1]), np.array([1, 1, 7]))
+    (array([4, 5]), array([-1, -1]), array([2, 7]))
+    """
+    places = SlicePlaces(slices)
+    keys = codes * places.span + places.of(slices)
+    if (int(codes.max(initial=0)) + 1) * places.span > _FEW_CELLS * len(codes):
+        cells, codes, slices = number_cells(codes, slices)
+        return codes, slices, np.bincount(cells, numbers).astype(np.int64)
+    counts = np.bincount(keys, numbers)
+    found = np.flatnonzero(counts)
+    return found // places.span, places.slices(found % places.span), counts[found].astype(np.int64)
 
 
 class SlicePlaces:

@@ -23,7 +23,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
-from panekeeper.framework.core.panes.pane_index import CellIndex
+from panekeeper.framework.core.panes.pane_index import CellIndex, tally_cells
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
 from panekeeper.framework.core.partition_keys import PartitionKeys
@@ -300,16 +300,22 @@ class TimeIntervalWindow:
 
         Partitions do not depend on each other, so a round has the rows of each until the next row at which it fires.
         """
-        panes, row_of = _pairs(assigned)
+        if self.window.fires_when is None:
+            some_codes, slices, counts = tally_cells(codes, assigned.slices, numbers)
+            first_open = first_open_pane(self.geometry, self.record.watermark)
+            oldest = np.maximum(self.geometry.oldest_pane(slices), first_open)
+            panes, of = _pairs(oldest, self.geometry.newest_pane(slices))
+            joined = cells.place(some_codes[of], panes)
+            if not cells.fire_within(joined, counts[of]):
+                cells.add_rows(joined, counts[of], arrived)
+                self._join(table, codes, assigned, int(numbers.sum()))
+                return
+        panes, row_of = _pairs(assigned.oldest, assigned.newest)
         joined = cells.place(codes[row_of], panes)
         if self.window.fires_when is not None:
             self._join_by_condition(cells, table, codes[row_of], panes, joined, row_of, arrived)
             return
         fires = cells.fire_at_rows(joined)
-        if fires is None or not fires.any():
-            cells.add_rows(joined, numbers[row_of], arrived)
-            self._join(table, codes, assigned, int(numbers.sum()))
-            return
         fires_here = np.zeros(table.num_rows, dtype=np.bool_)
         fires_here[row_of[fires]] = True
         rounds = _firings_before(codes, fires_here)
@@ -363,7 +369,7 @@ class TimeIntervalWindow:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
         self.record.next_seq += n_rows
         if self.window.keeps_panes_apart:
-            panes, row_of = _pairs(assigned)
+            panes, row_of = _pairs(assigned.oldest, assigned.newest)
             self.contents.insert(table.take(pa.array(row_of)), codes[row_of], panes, seq[row_of])
         else:
             self.contents.insert(table, codes, assigned.slices, seq)
@@ -488,10 +494,12 @@ class TimeIntervalWindow:
         return any(not s.complete and self._ready(p) <= watermark for p, s in self.record.panes.items())
 
 
-def _pairs(assigned: Assignment) -> tuple[np.ndarray, np.ndarray]:
-    """Return (panes, rows): each open pane that a row joins, and the place of the row."""
-    panes, offsets = gather_ranges(assigned.oldest, assigned.newest + 1)
-    return panes, np.repeat(np.arange(len(assigned.oldest)), np.diff(offsets))
+def _pairs(oldest: np.ndarray, newest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (panes, places): each of the panes oldest..newest, and the place of its range."""
+    if (oldest == newest).all():
+        return oldest, np.arange(len(oldest))
+    panes, offsets = gather_ranges(oldest, newest + 1)
+    return panes, np.repeat(np.arange(len(oldest)), np.diff(offsets))
 
 
 def _firings_before(codes: np.ndarray, fires: np.ndarray) -> np.ndarray:
