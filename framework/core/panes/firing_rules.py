@@ -73,8 +73,8 @@ def at_multiples(cells: np.ndarray, before: np.ndarray, every: np.ndarray) -> np
     array([ True, False, False,  True])
     """
     fires = np.zeros(len(cells), dtype=np.bool_)
-    some = np.flatnonzero(every[cells] > 0)
-    order = some[stable_order(cells[some])]
+    some = slice(None) if every.all() else np.flatnonzero(every[cells] > 0)
+    order = np.arange(len(cells))[some][stable_order(cells[some])]
     of_cells = cells[order]
     starts = np.flatnonzero(np.diff(of_cells, prepend=-1))
     rank = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(np.append(starts, len(order))))

@@ -32,9 +32,9 @@ def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def tally_cells(
-    codes: np.ndarray, slices: np.ndarray, numbers: np.ndarray
+    codes: np.ndarray, slices: np.ndarray, numbers: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return code and slice of each cell that rows are in, and how many of them; `numbers` says it of each entry.
+    """Return code and slice of each cell that rows are in, and how many; `numbers` says it of each entry, if not one.
 
     >>> tally_cells(np.array([4, 4, 5]), np.array([-1, -1, -1]), np.array([1, 1, 7]))
     (array([4, 5]), array([-1, -1]), array([2, 7]))

@@ -170,7 +170,7 @@ class TimeIntervalWindow:
         if not (kept := assigned.kept).all():
             table, codes, assigned = table.filter(pa.array(kept)), codes[kept], assigned.only(kept)
         if table.num_rows:
-            self._insert(table, codes, assigned, np.ones(table.num_rows, dtype=np.int64), arrived)
+            self._insert(table, codes, assigned, None, arrived)
 
     def on_partial_rows(self, table: pa.Table) -> None:
         """Process partial rows, in arrival order, as the rows they stand for. Raises `ValueError` if one is late."""
@@ -268,7 +268,7 @@ class TimeIntervalWindow:
     # -- apply -----------------------------------------------------------------------------------------------
 
     def _insert(
-        self, table: pa.Table, codes: np.ndarray, assigned: Assignment, numbers: np.ndarray, arrived: int
+        self, table: pa.Table, codes: np.ndarray, assigned: Assignment, numbers: np.ndarray | None, arrived: int
     ) -> None:
         """Add rows, or partial rows for so many each."""
         slices = assigned.slices
@@ -283,7 +283,7 @@ class TimeIntervalWindow:
             for pane in range(low, high + 1):
                 self.record.panes.setdefault(pane, PaneRecord())
         if self.cells is None:
-            self._join(table, codes, assigned, int(numbers.sum()))
+            self._join(table, codes, assigned, numbers)
         else:
             self._join_in_rounds(self.cells, table, codes, assigned, numbers, arrived)
 
@@ -293,7 +293,7 @@ class TimeIntervalWindow:
         table: pa.Table,
         codes: np.ndarray,
         assigned: Assignment,
-        numbers: np.ndarray,
+        numbers: np.ndarray | None,
         arrived: int,
     ) -> None:
         """Add rows, and fire cells at the rows at which they do: those of a partition until the next such one at once.
@@ -308,7 +308,7 @@ class TimeIntervalWindow:
             joined = cells.place(some_codes[of], panes)
             if not cells.fire_within(joined, counts[of]):
                 cells.add_rows(joined, counts[of], arrived)
-                self._join(table, codes, assigned, int(numbers.sum()))
+                self._join(table, codes, assigned, numbers)
                 return
         panes, row_of = _pairs(assigned.oldest, assigned.newest)
         joined = cells.place(codes[row_of], panes)
@@ -321,7 +321,7 @@ class TimeIntervalWindow:
         rounds = _firings_before(codes, fires_here)
         for rows, pairs in zip(_groups(rounds), _groups(rounds[row_of]), strict=True):
             cells.add_rows(joined[pairs], None, arrived)
-            self._join(table.take(pa.array(rows)), codes[rows], assigned.only(rows), len(rows))
+            self._join(table.take(pa.array(rows)), codes[rows], assigned.only(rows), None)
             self._fire(cells, cells.by_number(joined[pairs[fires[pairs]]]))
 
     def _join_by_condition(
@@ -365,9 +365,9 @@ class TimeIntervalWindow:
             most = min(2 * most, allowed) if not fires.any() else max(_FIRST_TRIALS, int(added.mean()))
         self.record.next_seq += table.num_rows
 
-    def _join(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, n_rows: int) -> None:
+    def _join(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, numbers: np.ndarray | None) -> None:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
-        self.record.next_seq += n_rows
+        self.record.next_seq += table.num_rows if numbers is None else int(numbers.sum())
         if self.window.keeps_panes_apart:
             panes, row_of = _pairs(assigned.oldest, assigned.newest)
             self.contents.insert(table.take(pa.array(row_of)), codes[row_of], panes, seq[row_of])
