@@ -10,8 +10,8 @@ from panekeeper.framework.engine.sources.streams import kind_of, nodes, plan_of,
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_RESULTS = {"pane_start", "pane_end", "refinement", "reason"}
-"""Columns of a log or view of time intervals."""
+_RESULTS = {"refinement", "is_final", "reason"}
+"""Columns of a log or view of panes or sessions."""
 _CHOOSE_FIRINGS = ("is_final#", "refinement#")
 """How Spark prints the columns by which the firings of a pane are told apart; a filter by one of them is a choice."""
 _DELAY = "spark.watermarkDelayMs"
