@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from panekeeper import Count, DeclarationError, Every, Session, Time, TimeInterval, Tumbling, agg
+from panekeeper import AnyOf, Count, DeclarationError, Every, Session, Time, TimeInterval, Tumbling, agg
 from panekeeper.testing import Clock, Restart, Results, Watermark, run
 
 DAY = 86_400
@@ -160,6 +160,35 @@ def test_a_pane_without_rows_has_no_result() -> None:
     """Between two that have."""
     found = panes(TimeInterval(10), rows(("a", 1), ("a", 25)), Watermark(99))
     assert firings(found) == [("a", 0, [1]), ("a", 20, [25])]
+
+
+def test_a_window_ends_by_count_or_time_whichever_is_first() -> None:
+    """Both count from where the window before ended."""
+    script = [[{"v": 1}, {"v": 2}], Clock(20), [{"v": 3}], Clock(29), Clock(1)]
+    values = {"all": agg.collect("v")}
+    found = run(Tumbling(AnyOf(Count(2), Time(30))), schema="v long", aggregates=values, script=script)
+    assert [(row["all"], row["fired_at"], row["reason"]) for row in found.in_seconds] == [
+        ([1, 2], 0, "COUNT"),
+        ([3], 30, "TIME"),
+    ]
+
+
+def test_a_window_of_the_wall_clock_begins_with_its_first_row_or_by_the_epoch() -> None:
+    """By the epoch if it is `aligned`."""
+    script = [Clock(100), [{"v": 1}], Clock(60)]
+    how: dict[str, Any] = {"schema": "k string, v long", "partition_by": "k", "aggregates": {"n": agg.count()}}
+    found = run(Tumbling(Time(30)), script=script, **how).in_seconds
+    assert [row["fired_at"] for row in found] == [130]
+    found = run(Tumbling(Time(30), aligned=True), script=script, **how).in_seconds
+    assert [row["fired_at"] for row in found] == [120]
+
+
+def test_a_condition_on_the_results_fires_a_pane() -> None:
+    """Right after the row after which it holds; the pane is empty afterwards, if that is declared."""
+    totals = {"total": agg.sum("v"), "n": agg.count()}
+    window = TimeInterval(10, fires_when="total >= 9", then="begin_anew")
+    found = panes(window, rows(("a", 1, 5), ("a", 2, 6), ("a", 3, 1)), Watermark(10), aggregates=totals)
+    assert [(row["total"], row["reason"]) for row in found] == [(11, "EARLY"), (1, "WATERMARK")]
 
 
 def test_the_last_pane_of_a_finite_input_stays_open() -> None:
