@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from panekeeper import agg
 from panekeeper.framework.core.aggregates.binding import bind
-from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
@@ -39,10 +39,12 @@ def spec_of(
     return JobSpec(window=window, keys=KEYS, columns=COLUMNS, output=output, **computed)
 
 
-def rows(*values: Row) -> Step:
-    """Return rows as a step."""
+def rows(*values: Row, at: float | None = None) -> Step:
+    """Return rows as a step, with the time of their batch if they bring it."""
     keys, times, numbers = zip(*values, strict=True)
     table = pa.table([pa.array(keys), pa.array(numbers, pa.int64())], schema=COLUMNS)
+    if at is not None:
+        table = table.append_column(ARRIVAL_TIME, pa.array([round(at * 1_000_000)] * len(values), pa.int64()))
     return Rows(table.append_column(EVENT_TIME, pa.array([one * 1_000_000 for one in times], pa.int64())))
 
 

@@ -141,3 +141,34 @@ def test_where_batches_end_changes_nothing(
     logs = [run(spec, batches_of([*one, ("end",)])) for one in (script, cut)]
     first, second = (by_pane(shown(log, *columns_of(log))) for log in logs)
     assert first == second
+
+
+BATCHES = st.lists(
+    st.tuples(
+        st.integers(0, 12),  # seconds since the batch before
+        st.none() | st.integers(0, 40),  # the watermark
+        st.none() | st.integers(0, 3),  # a tick, so many seconds before the batch
+        st.lists(st.tuples(KEY, st.integers(0, 40), st.integers(-9, 9)), max_size=5),
+    ),
+    max_size=12,
+)
+
+
+@given(window=panes(), rules=BY_RULE, batches=BATCHES)
+def test_key_groups_change_nothing(window: dict[str, Any], rules: Any, batches: list[Any]) -> None:
+    """Rows bring the time of their batch and move the clock of their own partition; ticks come to every key group."""
+    spec, logs = spec_of(declared(window | rules)), []
+    for groups in ("abc",), ("a", "bc"), ("a", "b", "c"):
+        found: dict[Any, list[tuple[Any, ...]]] = {}
+        for keys in groups:
+            steps, now = list[list[Step]](), 0
+            for seconds, moved, tick, values in batches:
+                now += seconds
+                own = [one for one in values if one[0] in keys]
+                steps.append([] if moved is None else [watermark(moved)])
+                steps[-1] += [] if tick is None else [clock(max(0, now - tick))]
+                steps[-1] += [rows(*own, at=now)] if own else []
+            log = run(spec, steps)
+            found |= by_pane(shown(log, *columns_of(log)))
+        logs.append(found)
+    assert logs[0] == logs[1] == logs[2]
