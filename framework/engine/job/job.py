@@ -161,7 +161,8 @@ class Job:
         try:
             return await_end(self._is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
         except PanekeeperError as error:
-            raise error.with_traceback(None) from None  # how this has waited says nothing to whoever reads it
+            # How this has waited says nothing to whoever reads it.
+            raise error.with_traceback(None) from None
 
     def process_available(self) -> None:
         """Wait until all that the source has at this call is processed. Raises `PanekeeperError` as `await_end`."""

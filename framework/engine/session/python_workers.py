@@ -61,7 +61,12 @@ if _main is not None and _main.name == "pyspark.daemon":
 
 _PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
 _NEEDED = ("panekeeper", "pyspark", "pandas", "pyarrow", "numpy", "google.protobuf")
-_STATE_SERVER = "org.apache.spark.sql.execution.python.streaming.TransformWithStateInPySparkStateServer"
+_OF_SPARK = "org.apache.spark.sql.execution"
+_WARN_OF_NOTHING = (
+    f"{_OF_SPARK}.python.streaming.TransformWithStateInPySparkStateServer",  # that a key group is new
+    f"{_OF_SPARK}.streaming.operators.stateful.transformwithstate.timers.TimerStateImpl",  # that its timer has gone
+)
+"""Loggers of Spark that warn of what is in order, for each key group."""
 _checked: set[str] = set()
 """The Spark applications whose workers have all packages."""
 _first_seen: dict[str, int] = {}
@@ -81,9 +86,9 @@ def prepare_workers(spark: SparkSession) -> None:
         if not (os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")):
             context.pythonExec = sys.executable  # Spark would take the python3 of the shell
     jvm: Any = spark._jvm  # noqa: SLF001 -- Java's log has no other way
-    # At WARN Spark says of each key group that it is new.
     log4j = jvm.org.apache.logging.log4j
-    log4j.core.config.Configurator.setLevel(_STATE_SERVER, log4j.Level.ERROR)
+    for logger in _WARN_OF_NOTHING:
+        log4j.core.config.Configurator.setLevel(logger, log4j.Level.ERROR)
 
 
 def require_packages(spark: SparkSession) -> None:
