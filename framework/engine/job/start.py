@@ -41,6 +41,7 @@ from panekeeper.framework.engine.job.table_checks import (
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
+from panekeeper.framework.engine.sources.functions import prepare_functions
 from panekeeper.framework.engine.sources.streams import require_bounded_batch
 from panekeeper.state.checkpoint.epochs import (
     Pointer,
@@ -86,6 +87,8 @@ def start_job(root: CheckpointFiles, start: Start) -> Job:
     """Start a job, or resume it from its checkpoint. Raises as `DeltaJob.start`."""
     name, tables = start.pipeline.intake.name, start.tables
     check_session(root.spark, [root.root, *filter(None, astuple(tables))])
+    for port in start.pipeline.ports:
+        prepare_functions(port.intake.df)
     require_separate_folders(root.root, asdict(tables))
     if not _names(root):
         require_no_rows(root.spark, tables)  # before the lease makes the folder: its volume may be missing

@@ -59,7 +59,7 @@ class _Quiet:
 if _main is not None and _main.name == "pyspark.daemon":
     sys.modules["__main__"].traceback = _Quiet  # type: ignore[attr-defined]  # as the daemon imports it
 
-_PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
+PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
 _NEEDED = ("panekeeper", "pyspark", "pandas", "pyarrow", "numpy", "google.protobuf")
 _OF_SPARK = "org.apache.spark.sql.execution"
 _WARN_OF_NOTHING = (
@@ -67,8 +67,8 @@ _WARN_OF_NOTHING = (
     f"{_OF_SPARK}.streaming.operators.stateful.transformwithstate.timers.TimerStateImpl",  # that its timer has gone
 )
 """Loggers of Spark that warn of what is in order, for each key group."""
-_checked: set[str] = set()
-"""The Spark applications whose workers have all packages."""
+_checked: set[tuple[str, str]] = set()
+"""The Spark applications, and Pythons of their workers, that have all packages."""
 _first_seen: dict[str, int] = {}
 """File of a module -> when it was written, as it was found first."""
 
@@ -79,9 +79,9 @@ def prepare_workers(spark: SparkSession) -> None:
     What a worker gets is part of each function that Spark sends it, so it holds for what is declared from now on.
     """
     context: Any = spark.sparkContext
-    if _is_local(context):
-        if not context.getConf().contains(f"spark.executorEnv.{_PYTHONPATH}"):
-            context.environment[_PYTHONPATH] = import_path()
+    if is_local(context):
+        if not context.getConf().contains(f"spark.executorEnv.{PYTHONPATH}"):
+            context.environment[PYTHONPATH] = import_path()
         context.environment[_CODE] = code_version()
         if not (os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")):
             context.pythonExec = sys.executable  # Spark would take the python3 of the shell
@@ -93,24 +93,34 @@ def prepare_workers(spark: SparkSession) -> None:
 
 def require_packages(spark: SparkSession) -> None:
     """Check once that the Python workers of a session have all packages, unless they run this very Python."""
+    require_python(spark, spark.sparkContext.pythonExec, _NEEDED)
+
+
+def require_python(spark: SparkSession, python: str, needed: tuple[str, ...]) -> None:
+    """Check once that one Python of the workers of a session has packages."""
     context: Any = spark.sparkContext
-    if context.applicationId in _checked or (_is_local(context) and context.pythonExec == sys.executable):
+    checked = (context.applicationId, python)
+    if checked in _checked or (is_local(context) and python == sys.executable):
         return
+    own, context.pythonExec = context.pythonExec, python
     try:
-        found = context.parallelize(_NEEDED, 1).map(find_spec).map(bool).collect()
-        problem = ", ".join(name for name, is_there in zip(_NEEDED, found, strict=True) if not is_there)
+        found = context.parallelize(needed, 1).map(find_spec).map(bool).collect()
+        problem = ", ".join(name for name, is_there in zip(needed, found, strict=True) if not is_there)
     except Exception as error:  # noqa: BLE001 -- whatever it is: the message has all of it
         problem = str(error)
+    finally:
+        context.pythonExec = own
     if problem:
         raise SetupError(
-            f"the Python of Spark's workers, {context.pythonExec}, lacks what Panekeeper needs: start the session with "
+            f"the Python of Spark's workers, {python}, lacks what Panekeeper needs: start the session with "
             f"the variable PYSPARK_PYTHON={sys.executable}, or with another Python that has these packages. "
             f"Missing: {problem}"
         )
-    _checked.add(context.applicationId)
+    _checked.add(checked)
 
 
-def _is_local(context: Any) -> bool:
+def is_local(context: Any) -> bool:
+    """Return whether the workers of a context are on this machine."""
     return bool(context.master.startswith("local") and not context.master.startswith("local-cluster"))
 
 

@@ -43,7 +43,7 @@ _INPUT_GONE = (
 )
 _STACK = re.compile(
     r"\s+at\b.*|\s*\.\.\. \d+ more|Driver stacktrace:|JVM stacktrace:"
-    r"|\s+[\w$./]+\((?:Unknown Source|Native Method|\w+\.(?:java|scala):\d+)\)"  # of the task's previous exception
+    r"|\s*[\w$./]+\((?:Unknown Source|Native Method|\w+\.(?:java|scala):\d+)\)"  # of the task's previous exception
 )
 """A line of Java's stack, or one that says that there is one."""
 _BEFORE_A_STATEMENT = re.compile(
@@ -169,12 +169,13 @@ def _statements(error: BaseException) -> list[str]:
         if line.startswith("Caused by: "):
             parts.append([])
         parts[-1].append(_BEFORE_A_STATEMENT.sub("", line))
-    found: list[str] = []
+    found: dict[str, str] = {}  # by its words: what is said twice may be in other lines
     for part in parts:
         one = "\n".join(part).strip()
-        if one and not _OF_A_WORKER.fullmatch(one) and not any(one in known for known in found):
-            found = [known for known in found if known not in one] + [one]
-    return found or [type(error).__name__]
+        words = " ".join(one.split())
+        if one and not _OF_A_WORKER.fullmatch(one) and not any(words in known for known in found):
+            found = {known: said for known, said in found.items() if known not in words} | {words: one}
+    return [*found.values()] or [type(error).__name__]
 
 
 def _with_all(sentence: str, said: list[str]) -> str:

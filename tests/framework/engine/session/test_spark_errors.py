@@ -127,6 +127,19 @@ def test_the_stack_of_a_previous_exception_is_javas_too() -> None:
     assert not [line for line in said if "Errors.scala" in line or "Unknown Source" in line or "Thread.java" in line]
 
 
+def test_what_is_said_again_in_other_lines_is_kept_once() -> None:
+    """As the traceback of a function is, which pyspark has in its own words, and Java with a code before it."""
+    raised = 'Traceback (most recent call last):\n  File "own.py", line 1, in half\nValueError: odd'
+    text = (
+        f"An exception was thrown from the Python worker:\n{raised}\n\tat org.Some.run(Some.scala:1)\n"
+        f"Caused by: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: {raised}\n SQLSTATE: 38000\n"
+        "org.apache.spark.Stream.run(Stream.scala:390)"
+    )
+    said = str(translate(RuntimeError(text), "x"))
+    assert said.startswith("job 'x' stopped: ValueError: odd\n")
+    assert (said.count("Traceback"), said.count("Stream.scala")) == (1, 0)
+
+
 def test_all_lines_of_an_error_of_ours_are_kept() -> None:
     """Up to Java's stack."""
     raised = "panekeeper.framework.declarations.errors.InputError: 1 bad row(s): a: b\nand another line"

@@ -1,0 +1,43 @@
+"""The Python functions of a stream, such as `udf`: their workers need the code and the packages of the program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from panekeeper.framework.engine.session.python_workers import PYTHONPATH, import_path, is_local, require_python
+from panekeeper.framework.engine.sources.streams import kind_of, nodes, plan_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NEEDED = ("pyspark", "pyarrow")
+
+
+def prepare_functions(df: DataFrame) -> None:
+    """Let the functions of a stream find the code of this program, also those made before the session was prepared.
+
+    Raises:
+        SetupError: they run another Python, which lacks a package; the message says what to set.
+    """
+    for function in _functions_of(df):
+        if is_local(df.sparkSession.sparkContext):
+            function.envVars().putIfAbsent(PYTHONPATH, import_path())
+        require_python(df.sparkSession, str(function.pythonExec()), _NEEDED)
+
+
+def _functions_of(df: DataFrame) -> Iterator[Any]:
+    """Yield the Python functions in the plan of a stream."""
+    jvm: Any = df.sparkSession._jvm  # noqa: SLF001 -- a plan has no public form
+    pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
+    left = [one for node in nodes(plan_of(df)) for one in _all(node.expressions())]
+    while left:
+        one = left.pop()
+        if one.containsPattern(pattern):
+            left += _all(one.children())
+            if kind_of(one) == "PythonUDF":
+                yield one.func()
+
+
+def _all(sequence: Any) -> list[Any]:
+    return [sequence.apply(number) for number in range(sequence.size())]
