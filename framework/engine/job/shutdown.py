@@ -186,6 +186,7 @@ class SparkShutdown:
         self._jobs: weakref.WeakSet[RunningJob] = weakref.WeakSet()
         self._program_ended = threading.Event()
         self._installed = False
+        self._remove_hook: Callable[[], object] = lambda: None
 
     def add(self, job: RunningJob, spark: SparkSession) -> None:
         """Drain a job when Java is to end, if Java has started this program."""
@@ -200,6 +201,8 @@ class SparkShutdown:
         """The program has nothing more to do, and what it has printed goes through Java."""
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
+        with suppress(Exception):  # Java ends already, and waits for this
+            self._remove_hook()
         self._program_ended.set()
 
     def run(self) -> None:
@@ -227,6 +230,7 @@ class SparkShutdown:
         longest = _LONGEST_DRAIN_S + _LONGEST_REST_S
         hook = jvm.java.lang.Thread(self)  # never started: it only lends `self` the hashCode that Hadoop wants
         hooks.addShutdownHook(hook, _BEFORE_SPARK, longest, jvm.java.util.concurrent.TimeUnit.SECONDS)
+        self._remove_hook = lambda: hooks.removeShutdownHook(hook)
         atexit.register(self.end_program)
 
 

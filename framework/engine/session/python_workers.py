@@ -59,7 +59,7 @@ class _Quiet:
 if _main is not None and _main.name == "pyspark.daemon":
     sys.modules["__main__"].traceback = _Quiet  # type: ignore[attr-defined]  # as the daemon imports it
 
-PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
+_PYTHONPATH, _CODE = "PYTHONPATH", "PANEKEEPER_CODE"
 _NEEDED = ("panekeeper", "pyspark", "pandas", "pyarrow", "numpy", "google.protobuf")
 _OF_SPARK = "org.apache.spark.sql.execution"
 _WARN_OF_NOTHING = (
@@ -80,9 +80,7 @@ def prepare_workers(spark: SparkSession) -> None:
     """
     context: Any = spark.sparkContext
     if is_local(context):
-        if not context.getConf().contains(f"spark.executorEnv.{PYTHONPATH}"):
-            context.environment[PYTHONPATH] = import_path()
-        context.environment[_CODE] = code_version()
+        context.environment.update(code_variables(context))
         if not (os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")):
             context.pythonExec = sys.executable  # Spark would take the python3 of the shell
     jvm: Any = spark._jvm  # noqa: SLF001 -- Java's log has no other way
@@ -122,6 +120,14 @@ def require_python(spark: SparkSession, python: str, needed: tuple[str, ...]) ->
 def is_local(context: Any) -> bool:
     """Return whether the workers of a context are on this machine."""
     return bool(context.master.startswith("local") and not context.master.startswith("local-cluster"))
+
+
+def code_variables(context: Any) -> dict[str, str]:
+    """Return the variables by which workers find the code of this program as it is now; none on other machines."""
+    if not is_local(context):
+        return {}
+    has_path = context.getConf().contains(f"spark.executorEnv.{_PYTHONPATH}")
+    return {_CODE: code_version()} | ({} if has_path else {_PYTHONPATH: import_path()})
 
 
 def import_path() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.session.python_workers import PYTHONPATH, import_path, is_local, require_python
+from panekeeper.framework.engine.session.python_workers import code_variables, require_python
 from panekeeper.framework.engine.sources.streams import kind_of, nodes, plan_of
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ _NEEDED = ("pyspark", "pyarrow")
 
 
 def prepare_functions(df: DataFrame) -> None:
-    """Let the functions of a stream find the code of this program, also those made before the session was prepared.
+    """Let the functions of a stream find the code of this program as it is now, and not as it was when they were made.
 
     Raises:
         SetupError: they run another Python, which lacks a package; the message says what to set.
     """
+    variables = code_variables(df.sparkSession.sparkContext)
     for function in _functions_of(df):
-        if is_local(df.sparkSession.sparkContext):
-            function.envVars().putIfAbsent(PYTHONPATH, import_path())
+        function.envVars().putAll(variables)
         require_python(df.sparkSession, str(function.pythonExec()), _NEEDED)
 
 
