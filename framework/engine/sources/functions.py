@@ -15,11 +15,7 @@ _NEEDED = ("pyspark", "pyarrow")
 
 
 def prepare_functions(df: DataFrame) -> None:
-    """Let the functions of a stream find the code of this program as it is now, and not as it was when they were made.
-
-    Raises:
-        SetupError: they run another Python, which lacks a package; the message says what to set.
-    """
+    """Let the functions of a stream find the code of this program as it is now, and not as when they were made."""
     variables = code_variables(df.sparkSession.sparkContext)
     for function in _functions_of(df):
         function.envVars().putAll(variables)
