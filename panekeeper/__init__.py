@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         TupleCount,
         UserPolicy,
     )
-    from panekeeper.framework.declarations.windows import Batched, Session, Sliding, TimeInterval, Tumbling
+    from panekeeper.framework.declarations.windows import Batched, Cumulate, Session, Sliding, TimeInterval, Tumbling
     from panekeeper.framework.engine.job.job import Job
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
     from panekeeper.framework.engine.metrics import MetricsEndpoint, publish_metrics, serve_metrics
@@ -105,6 +105,7 @@ __all__ = [
     "CheckpointReason",
     "CorruptState",
     "Count",
+    "Cumulate",
     "DamagedSavepoint",
     "DeclarationError",
     "Delta",
@@ -204,7 +205,7 @@ _WHERE = {
     "panekeeper.framework.declarations.policies": """
         AllOf AnyOf Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy
     """,
-    "panekeeper.framework.declarations.windows": "Batched Session Sliding TimeInterval Tumbling",
+    "panekeeper.framework.declarations.windows": "Batched Cumulate Session Sliding TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
     "panekeeper.framework.engine.metrics": "MetricsEndpoint publish_metrics serve_metrics",

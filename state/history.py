@@ -130,7 +130,7 @@ def upgraded(
     start = None
     if last_pane is not None:
         period, offset = new["window.creation_period_us"], new["window.interval_offset_us"]
-        start = (last_pane + 1) * period + offset % period
+        start = (last_pane + 1) * period + (offset if new.get("window.cumulates") else offset % period)
     begins |= dict.fromkeys(added, start)
     # Tables have the columns of a declaration that was only recorded, too, or may have them.
     columns = {**History.of(recorded).retired, **history.retired, **_outputs(recorded), **_outputs(old)}

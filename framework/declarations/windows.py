@@ -134,6 +134,46 @@ class TimeInterval(PaneFiringOptions):
         }
 
 
+class Cumulate(TimeInterval):
+    """Panes in event time that begin together and end step after step: of each `size`, one after 1, 2, ... steps.
+
+    `Cumulate("1 hour", "1 day")` has the results of the day so far at each full hour. All else is as for
+    `TimeInterval`; a row is kept once, however many panes it is in (docs/semantics.md section 6.8).
+
+    Args:
+        step: the difference between the ends of two neighbouring panes, > 0.
+        size: the length of the last pane, after which the next ones begin; a whole number of steps.
+        options: as for `TimeInterval`, but for `creation_period`; `interval_offset` is a point in time at which panes
+            begin.
+
+    Raises:
+        DeclarationError: a duration out of its range, a size that is no whole number of steps, or options that
+            contradict each other.
+
+    >>> Cumulate("1 hour", "1 day").period_us
+    3600000000
+    """
+
+    def __init__(self, step: Duration, size: Duration, **options: Any) -> None:
+        if "creation_period" in options:
+            raise DeclarationError(
+                f"creation_period is {options['creation_period']!r}; panes of Cumulate begin each size, leave it out"
+            )
+        step_us, size_us = to_us(step, "step"), to_us(size, "size")
+        if step_us <= 0:
+            raise DeclarationError(f"step is {step!r}; it must be greater than 0")
+        if size_us <= 0 or size_us % step_us:
+            raise DeclarationError(f"size is {size!r}; it must be a whole number of steps of {us_text(step_us)}")
+        super().__init__(size, creation_period=step, **options)
+
+    def __repr__(self) -> str:
+        return f"Cumulate({self.creation_period!r}, {self.interval_duration!r})"
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        return {**super().declaration(), "cumulates": True}
+
+
 @dataclass(frozen=True)
 class Session(FiringOptions):
     """Sessions in event time: rows of one partition that are at most `gap` apart (docs/semantics.md section 15).

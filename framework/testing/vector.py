@@ -10,13 +10,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
 from panekeeper.framework.core.arrival.policies.registry import RUNNING_POLICIES
 from panekeeper.framework.declarations.durations import seconds_to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import Count, Policy
-from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+from panekeeper.framework.declarations.windows import Batched, Cumulate, Sliding, TimeInterval, Tumbling, Window
 
 
 def require_known_fields(found: Any, names: set[str], where: str) -> None:
@@ -110,7 +111,15 @@ class Vector:
 
 
 _WINDOWS = {
-    "timeInterval": {"intervalDuration", "creationPeriod", "discardAge", "intervalOffset", "event_time", "late"},
+    "timeInterval": {
+        "intervalDuration",
+        "creationPeriod",
+        "discardAge",
+        "intervalOffset",
+        "event_time",
+        "late",
+        "cumulates",
+    },
     "tumbling": {"partition_eviction", "ready_at", "eviction", "aligned"},
     "sliding": {"partition_eviction", "ready_at", "eviction", "trigger", "when_full", "aligned"},
     "batched": {"partition_eviction", "ready_at", "within", "every", "retain", "created_at", "aligned"},
@@ -159,9 +168,11 @@ def _window(window: Any) -> Vector:
     require_known_fields(window, {"kind", "partitioned", *_WINDOWS[kind]}, "window")
     if kind == "timeInterval":
         event_time = require_field(window, "event_time", "window")
-        interval = TimeInterval(
-            require_field(window, "intervalDuration", "window"),
-            creation_period=window.get("creationPeriod"),
+        size, period = require_field(window, "intervalDuration", "window"), window.get("creationPeriod")
+        cumulates = require_bool(window.get("cumulates", False), "window.cumulates")
+        make = partial(Cumulate, period) if cumulates else partial(TimeInterval, creation_period=period)
+        interval = make(
+            size,
             discard_age=window.get("discardAge", 0),
             interval_offset=window.get("intervalOffset", 0),
             late=window.get("late", "pane"),

@@ -11,6 +11,7 @@ from panekeeper import (
     AnyOf,
     Batched,
     Count,
+    Cumulate,
     Event,
     EventType,
     Operator,
@@ -63,7 +64,7 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         "reject": {"NEGATIVE": "v < 0"},
     },
     "watermarks": {
-        "window": TimeInterval("10 seconds", creation_period="5 seconds", discard_age="1 minute"),
+        "window": Cumulate("5 seconds", "10 seconds", discard_age="1 minute"),
         "aggregates": SUMS | {"all": agg.collect("v")},
         "event_time": "t",
         "script": [*ROWS[:3], Watermark(20), *ROWS[3:6], Watermark(50), *ROWS[6:], Watermark(100)],

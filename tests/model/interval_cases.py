@@ -36,6 +36,9 @@ def windows(draw: st.DrawFn, unit: float) -> dict[str, Any]:
         "late": draw(st.sampled_from(["pane", "tuple"])),
         "partitioned": draw(st.booleans()),
     }
+    if draw(st.sampled_from([False, False, False, True])):
+        steps = draw(st.sampled_from([one for one in (1, 2, 3, 4) if duration % one == 0]))
+        return window | {"cumulates": True, "creationPeriod": duration_of(duration // steps, unit)}
     period = draw(st.sampled_from([None, 1, 2, 3, 4, 5, 6, 10]))
     return window if period is None else window | {"creationPeriod": duration_of(period, unit)}
 

@@ -40,7 +40,7 @@ class Pane:
     pending: list[str] = field(default_factory=list)
 
 
-Saved = tuple[int | None, dict[int, Pane]]
+Saved = tuple[int | None, dict[tuple[int, int], Pane]]
 
 
 class NaiveTimeInterval:
@@ -51,11 +51,12 @@ class NaiveTimeInterval:
         self.period = exact(window.get("creationPeriod", window["intervalDuration"]))
         self.age = exact(window.get("discardAge", 0))
         self.offset = exact(window.get("intervalOffset", 0))
+        self.cumulates = window.get("cumulates", False)
         self.attribute = window["event_time"]
         self.per_tuple = window.get("late", "pane") == "tuple"
         self.partitioned = window.get("partitioned", False)
         self.watermark: int | None = None
-        self.panes: dict[int, Pane] = {}
+        self.panes: dict[tuple[int, int], Pane] = {}
         self.events: list[Event] = []
         self.saved: dict[str, Saved] = {}
 
@@ -75,8 +76,16 @@ class NaiveTimeInterval:
                 raise ValueError(f"the model has no {item}")
         return self.events
 
+    def panes_for(self, time: int) -> list[tuple[int, int]]:
+        """Bounds of the panes that hold `time`, newest first; panes have no lower bound."""
+        if self.cumulates:
+            start = (time - self.offset) // self.duration * self.duration + self.offset
+            ends = range(start + self.duration, start, -self.period)
+            return [(start, end) for end in ends if time < end]
+        return [(start, start + self.duration) for start in self.starts_for(time)]
+
     def starts_for(self, time: int) -> list[int]:
-        """Starts of the panes that hold `time`, newest first; panes have no lower bound."""
+        """Starts of the panes of equal length that hold `time`, newest first."""
         newest = (time - self.offset) // self.period * self.period + self.offset
         starts = []
         while newest > time - self.duration:
@@ -94,12 +103,12 @@ class NaiveTimeInterval:
         if self.per_tuple and late_limit is not None and time < late_limit:
             self.events.append({"event": "drop", "key": key, "tuples": [value]})
             return
-        starts = self.starts_for(time)
-        alive = [s for s in starts if not self.is_closed(s + self.duration)]
-        if starts and not alive:
+        panes = self.panes_for(time)
+        alive = [bounds for bounds in panes if not self.is_closed(bounds[1])]
+        if panes and not alive:
             self.events.append({"event": "drop", "key": key, "tuples": [value]})
-        for start in alive:
-            pane = self.panes.setdefault(start, Pane(start, start + self.duration))
+        for bounds in alive:
+            pane = self.panes.setdefault(bounds, Pane(*bounds))
             text = json.dumps(key, sort_keys=True)
             pane.content.setdefault(text, []).append(value)
             if text not in pane.pending:
@@ -125,7 +134,7 @@ class NaiveTimeInterval:
             if self.is_closed(pane.end):
                 for text in pane.content:
                     self.emit(pane, "close", text)
-                del self.panes[pane.start]
+                del self.panes[pane.start, pane.end]
 
     def emit(self, pane: Pane, event: str, text: str, **more: Any) -> None:
         content = {"tuples": list(pane.content[text])} | more

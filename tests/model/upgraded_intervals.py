@@ -53,7 +53,8 @@ def results(window: dict[str, Any], declared: Sequence[Declared], *, keeps_rows:
         model.next_age = exact(one.age)
         if number == 0:
             model.age = model.next_age
-        after = max(model.panes) + model.period if model.panes and not keeps_rows else None
+        period = model.duration if model.cumulates else model.period
+        after = max(model.panes)[0] + period if model.panes and not keeps_rows else None
         begins = {name: begins.get(name, after) for name in one.columns}
         seen = len(model.events)
         model.play(list(one.items))
@@ -61,7 +62,7 @@ def results(window: dict[str, Any], declared: Sequence[Declared], *, keeps_rows:
             if event["event"] != "trigger":
                 continue
             start = exact(event["pane"][0])
-            place = repr((event["key"], start))
+            place = repr((event["key"], event["pane"]))
             fired[place] = fired.get(place, -1) + 1
             has = {name for name, begin in begins.items() if begin is None or start >= begin}
             values = {name: NAIVE[name](event["tuples"]) if name in has else None for name in sorted(every)}

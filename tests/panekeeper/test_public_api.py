@@ -24,7 +24,7 @@ ERRORS = """
     StateVersionError TableVersionLost UntrustedSavepoint
 """
 DECLARATIONS = """
-    AllOf AnyOf
+    AllOf AnyOf Cumulate
     Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount PartitionUse
     Punctuation Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """

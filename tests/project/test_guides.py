@@ -28,6 +28,7 @@ DECLARATIONS = {
         "AnyOf",
         "Batched",
         "Count",
+        "Cumulate",
         "Delta",
         "PartitionAge",
         "PartitionCount",

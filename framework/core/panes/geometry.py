@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panekeeper.framework.core.stable_order import distinct, gather_ranges
-from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
 from panekeeper.state.history import ClosedPanes
 
 _SLOTS_A_PANE = 8
@@ -37,6 +37,8 @@ class Geometry:
     @classmethod
     def of(cls, window: TimeInterval, closed: ClosedPanes | None = None) -> Geometry:
         """Return the geometry of a declared window; whole periods in the offset only number the panes otherwise."""
+        if isinstance(window, Cumulate):
+            return CumulatedGeometry(window.duration_us, window.period_us, window.offset_us, window.age_us, closed)
         return cls(window.duration_us, window.period_us, window.offset_us % window.period_us, window.age_us, closed)
 
     @property
@@ -71,6 +73,14 @@ class Geometry:
         """Return the first instant after pane k."""
         return self.start(pane) + self.duration
 
+    def ends(self, panes: np.ndarray) -> np.ndarray:
+        """Return the first instant after each pane."""
+        return self.starts(panes) + self.duration
+
+    def last_ending_by(self, time: int) -> int:
+        """Return the newest pane that ends at this time or before."""
+        return (time - self.duration - self.offset) // self.period
+
     def closing_watermark(self, pane: int) -> int:
         """Return the watermark that closes pane k (docs/semantics.md section 6.2)."""
         end = self.end(pane)
@@ -88,7 +98,7 @@ class Geometry:
         """Return the newest pane that this watermark has closed; all older ones are closed, too."""
         end = watermark - self.age_at(watermark)
         end = end if self.closed is None else max(end, self.closed.end_us)
-        return (end - self.duration - self.offset) // self.period
+        return self.last_ending_by(end)
 
     def first_from(self, time: int) -> int:
         """Return the first pane that starts at this time or after."""
@@ -121,3 +131,47 @@ class Geometry:
         first, end = self.slice_range(panes)
         low, high = self.slots(first), self.slots(end - 1)
         return distinct(gather_ranges(low, high + 1)[0])
+
+
+class CumulatedGeometry(Geometry):
+    """Panes that begin together, one for each step, and end one step after another: `period` is the step.
+
+    Of each `duration` the panes are numbered by their ends, and so they are over all: pane k ends k + 1 steps after the
+    offset. A step is a slice, so a row is kept once.
+    """
+
+    def start(self, pane: int) -> int:
+        """Return the first instant of pane k."""
+        return pane // self.slices_a_pane * self.duration + self.offset
+
+    def starts(self, panes: np.ndarray) -> np.ndarray:
+        """Return the first instant of each pane."""
+        return panes // self.slices_a_pane * self.duration + self.offset
+
+    def end(self, pane: int) -> int:
+        """Return the first instant after pane k."""
+        return (pane + 1) * self.period + self.offset
+
+    def ends(self, panes: np.ndarray) -> np.ndarray:
+        """Return the first instant after each pane."""
+        return (panes + 1) * self.period + self.offset
+
+    def last_ending_by(self, time: int) -> int:
+        """Return the newest pane that ends at this time or before."""
+        return (time - self.offset) // self.period - 1
+
+    def first_from(self, time: int) -> int:
+        """Return the first pane that starts at this time or after."""
+        return -((self.offset - time) // self.duration) * self.slices_a_pane
+
+    def newest_pane(self, slices: np.ndarray) -> np.ndarray:
+        """Return the newest pane that holds each slice: the one that ends last."""
+        return slices // self.slices_a_pane * self.slices_a_pane + self.slices_a_pane - 1
+
+    def oldest_pane(self, slices: np.ndarray) -> np.ndarray:
+        """Return the oldest pane that holds each slice: the one that ends with it."""
+        return slices
+
+    def slice_range(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First slice of each pane, and the first after it."""
+        return panes // self.slices_a_pane * self.slices_a_pane, panes + 1

@@ -100,7 +100,7 @@ class PaneResults:
             refinements, finals, reasons = (one.take(pa.array(at)) for one in (refinements, finals, reasons))
         nowhere = panes == NO_PANE
         starts = self._geometry.starts(np.where(nowhere, 0, panes))
-        edges = (starts, starts + self._geometry.duration)
+        edges = (starts, self._geometry.ends(np.where(nowhere, 0, panes)))
         bounds = [pa.array(edge, mask=nowhere).cast(self._spec.pane_time) for edge in edges]
         arrays = [
             *self._keys.take(codes).columns,

@@ -256,7 +256,7 @@ class TimeIntervalWindow:
         """Count rows; `numbers` says how many each entry stands for."""
         kept, refined = assigned.kept, 0
         if self.record.watermark != NO_WATERMARK:
-            ends = self.geometry.starts(assigned.oldest[kept]) + self.geometry.duration
+            ends = self.geometry.ends(assigned.oldest[kept])
             refined = int(numbers[kept][ends <= self.record.watermark].sum())
         rows, admitted, gaps = (int(some.sum()) for some in (numbers, numbers[kept], numbers[assigned.outside]))
         self.counts.rows_in += rows
@@ -273,7 +273,7 @@ class TimeIntervalWindow:
         """Add rows, or partial rows for so many each."""
         slices = assigned.slices
         if self.cells is None:
-            overdue = self.geometry.starts(assigned.oldest) + self.geometry.duration <= self.record.watermark
+            overdue = self.geometry.ends(assigned.oldest) <= self.record.watermark
             if overdue.any():
                 self._mark_pending(codes[overdue], slices[overdue])
         in_order = distinct(slices)
