@@ -326,6 +326,10 @@ class StreamWithWindow:
         if not isinstance(window, TimeInterval) or window.results == "retracting":
             what = 'results="retracting"' if isinstance(window, TimeInterval) else f"a {type(window).__name__}"
             raise DeclarationError(f"group_within is for the panes of a TimeInterval, and not with {what}")
+        if window.fires_when is not None:
+            raise DeclarationError(
+                f"fires_when is {window.fires_when!r}, a rule for one result; leave out group_within"
+            )
         columns = given["group_within"]
         if isinstance(columns, str | list | tuple):
             columns = [intake.find("group_within", one) for one in ([columns] if isinstance(columns, str) else columns)]

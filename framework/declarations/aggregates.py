@@ -424,8 +424,8 @@ def quantiles(column: str, ranks: Sequence[float], *, exact: bool = False, where
         column: of numbers; with `exact`, of any type with an order.
         ranks: numbers from 0 to 1; the result has a value of each, in this order. None if there are no values.
         exact: whether the distinct values are kept and the result has the type of the column. If not, values are
-            counted in buckets, and each result, a double, is within 0.8 % of the exact one; a cell has at most 64
-            buckets for each power of 2 that its values span.
+            counted in buckets, and each result, a double, is within 0.8 % of the exact one; integers from -127 to 127
+            are exact. A cell has at most 64 buckets for each power of 2 that its values span.
         where: as of all aggregates.
 
     >>> print(quantiles("delay", [0.5, 0.99]))

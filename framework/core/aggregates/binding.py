@@ -170,6 +170,7 @@ def _tally(declared: Aggregate, kind: pa.DataType, require: Callable[..., pa.Dat
         at_most=None,
         ranks=tuple(Fraction(rank).limit_denominator(10**9) for rank in options["ranks"]),
         is_exact=is_exact,
+        is_whole=pa.types.is_integer(kind),
     )
 
 

@@ -185,6 +185,8 @@ class Quantiles(Tally):
 
     ranks: tuple[Fraction, ...]
     is_exact: bool
+    is_whole: bool
+    """Whether the values are integers, so that those below 128, which have a bucket each, are exact."""
 
     def entries_of(self, values: pa.Array) -> pa.Array:
         if self.is_exact:
@@ -205,7 +207,7 @@ class Quantiles(Tally):
             places[:, column] = begins + np.maximum(wanted.astype(np.int64), 1)
         at = np.searchsorted(until[1:], places[sizes > 0].ravel())
         found = values.take(pa.array(order[at]))
-        shown = found if self.is_exact else pa.array(_middles(raw_values(found)))
+        shown = found if self.is_exact else pa.array(_middles(raw_values(found), without_fraction=self.is_whole))
         return lists((sizes > 0) * len(self.ranks), shown, self.output, sizes == 0)
 
 
@@ -232,12 +234,13 @@ _BITS_LEFT_OUT = 46
 """Of the 52 bits of a double behind its leading one, 6 are left."""
 
 
-def _middles(buckets: Ints) -> Floats:
+def _middles(buckets: Ints, *, without_fraction: bool) -> Floats:
     """Return the number in the middle of each bucket of `Quantiles`; 0 for the two around it."""
     magnitudes = np.where(buckets < 0, ~buckets, buckets).astype(np.int64)
     least = (magnitudes << _BITS_LEFT_OUT).view(np.float64)
     middle = ((magnitudes << _BITS_LEFT_OUT) + (1 << (_BITS_LEFT_OUT - 1))).view(np.float64)
     middle = np.where(magnitudes == 0, 0.0, np.where(np.isinf(least), least, middle))
+    middle = np.trunc(middle) if without_fraction else middle
     return canonical_nan(np.where(buckets < -1, -middle, middle))
 
 

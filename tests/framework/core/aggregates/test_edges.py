@@ -275,6 +275,16 @@ def test_quantiles_are_within_the_promised_error(cells: int) -> None:
     assert max(len(one) for one in state[0]) <= 64 * (133 + 20 + 4)
 
 
+def test_quantiles_of_small_integers_are_exact() -> None:
+    """And those of greater ones are integers."""
+    values = list(range(-300, 301))
+    ranks = [at / 601 for at in range(1, 602)]
+    found = result(agg.quantiles("x", ranks), pa.table({"x": values}))
+    assert [x for x in found if -128 < x < 128] == list(range(-127, 128))
+    assert found == [pytest.approx(x, rel=0.008) for x in values]
+    assert all(x.is_integer() for x in found)
+
+
 def test_extreme_numbers_have_quantiles() -> None:
     """Infinite ones, NaN above all, and those around 0, which count as 0."""
     odd = [-math.inf, -5e-324, 0.0, 5e-324, 1.7e308, math.inf, math.nan]
