@@ -114,7 +114,7 @@ class NaivePanes:
                 self.fire_as_complete(pane, reason, closes=closes)
             elif pane not in self.complete and self.window.get("early", ("",))[0] == "event_time":
                 period = self.window["early"][1]
-                if before is None or watermark // period > before // period:
+                if before is not None and watermark // period > before // period:
                     for key in sorted(key for key, cell in self.cells[pane].items() if cell.new):
                         self.fire(pane, key, "EARLY", complete=False)
             if closes:

@@ -19,7 +19,7 @@ from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.firing import PaneFiringOptions
-from panekeeper.state.records import IntervalRecord
+from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 NEVER = 2**63 - 1
@@ -43,12 +43,12 @@ CELL_COLUMNS = (*_OF_ALL, *_BY_CLOCK)
 
 
 def passes_multiple(before: int, watermark: int, period: int) -> bool:
-    """Return whether a watermark (us) that advances reaches or passes a multiple of a period, from the epoch on.
+    """Return whether a watermark (us) that advances reaches or passes a multiple of a period; the first one does not.
 
     >>> passes_multiple(59, 60, 60), passes_multiple(60, 119, 60)
     (True, False)
     """
-    return watermark // period > before // period
+    return before != NO_WATERMARK and watermark // period > before // period
 
 
 def next_instant(first: np.ndarray, period: int, now: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from panekeeper import DeclarationError, Every, TimeInterval
+from panekeeper.state.compatibility import Compatibility, compare_declarations, fingerprint
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "an unknown emit": ({"emit": "always"}, "emit is 'always'; it must be 'on_complete', 'on_close' or 'on_update'"),
@@ -73,6 +74,13 @@ def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message
     assert str(raised.value).startswith(message)
 
 
+RULES: list[dict[str, Any]] = [
+    {"emit": "on_close"},
+    {"early": Every(rows=2)},
+    {"refire": Every("1 minute")},
+    {"results": "retracting"},
+    {"fires_when": "n > 2"},
+]
 NO_EVERY: dict[str, tuple[dict[str, Any], str]] = {
     "nothing": ({}, "Every() has none of a duration, rows= and event_time=; give one of them"),
     "two": ({"rows": 2, "event_time": 3}, "Every() has 2 of a duration, rows= and event_time=; give one of them"),
@@ -98,6 +106,16 @@ def test_every_is_the_same_from_text_as_from_numbers() -> None:
     """A duration and its text are one declaration."""
     assert Every("1 minute").declaration() == Every(60).declaration() == {"period_us": 60_000_000}
     assert repr(Every(event_time="1 minute")) == "Every(event_time='1 minute')"
+
+
+def test_another_rule_needs_a_flush() -> None:
+    """What is stored of firings was stored for the rule that was declared."""
+    plain = fingerprint({"window": TimeInterval("1 hour", discard_age=60).declaration()})
+    for options in RULES:
+        ruled = fingerprint({"window": TimeInterval("1 hour", discard_age=60, **options).declaration()})
+        for old, new in ((plain, ruled), (ruled, plain)):
+            (change,) = compare_declarations(old, new)
+            assert (change.item, change.compatibility) == ("window", Compatibility.NEEDS_FLUSH)
 
 
 def test_a_declaration_names_only_what_is_not_the_default() -> None:

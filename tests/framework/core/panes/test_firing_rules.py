@@ -171,6 +171,7 @@ def test_a_pane_fires_early_when_the_watermark_passes_a_multiple() -> None:
     window = TimeInterval(100, early=Every(event_time="10 seconds"))
     steps = [rows(("a", 1, 1))], [watermark(9)], [watermark(11)], [watermark(19), rows(("a", 50, 2))], [watermark(55)]
     log = run(spec_of(window), [*steps, [watermark(99)], [rows(("a", 60, 4)), watermark(100)]])
+    #   1 at 11, with 2 at 55; the first watermark passes nothing
     assert shown(log, "sum", "refinement", "reason") == [
         ("a", 0, 1, 0, "EARLY"),
         ("a", 0, 3, 1, "EARLY"),

@@ -2,6 +2,8 @@
 
 Beam: `sdks/python/apache_beam/testing/data/trigger_transcripts.yaml`. Its elements are their times. It processes a
 bundle of elements at once, and looks at its triggers after it; here a pane fires exactly at its row.
+
+Flink: `ContinuousEventTimeTriggerTest.java`. Its harness says when a trigger fires; the elements here are their times.
 """
 
 from __future__ import annotations
@@ -84,3 +86,27 @@ def test_beam_discarding_early_fixed() -> None:
         (0, 0, None, "WATERMARK", 3),
         (10, 0, None, "WATERMARK", 1),
     ]
+
+
+def test_flink_window_separation_and_firing() -> None:
+    """`testWindowSeparationAndFiring`: with an interval of an hour, two panes of 2 fire at their ends only."""
+    window = TimeInterval(2, early=Every(event_time="1 hour"))
+    batches = [[elements(1, 1, 1), elements(2, 2)], [watermark(1)], [watermark(2)], [watermark(3)], [watermark(4)]]
+    assert values(window, *batches) == [
+        (0, [1, 1, 1], "WATERMARK", 0, True),
+        (2, [2, 2], "WATERMARK", 0, True),
+    ]
+
+
+def test_flink_late_element_triggers_immediately() -> None:
+    """`testLateElementTriggersImmediately`, where the pane has fired; the interval counts no more there.
+
+    Flink's element is the first of its window. Here that fires as complete, so at the next advancing watermark.
+    """
+    window = TimeInterval(2, discard_age=1000, early=Every(event_time="1 hour"), refire=Every(rows=1))
+    assert values(window, [elements(1)], [watermark(2)], [elements(1)]) == [
+        (0, [1], "WATERMARK", 0, False),
+        (0, [1, 1], "LATE", 1, False),
+    ]
+    assert values(window, [watermark(2)], [elements(1)]) == []
+    assert values(window, [watermark(2)], [elements(1)], [watermark(3)]) == [(0, [1], "LATE", 0, False)]
