@@ -5,6 +5,7 @@ window.py      when does a session complete, fire again and close?
 gaps.py        how long after a row does its session go on?
 joins.py       which session does a row join, and which sessions become one?
 open_table.py  what is known of each open session?
+storage.py     what is read and written in a batch?
 leaves.py      in which stored values are the sessions of a partition?
 cells.py       what does a session hold: partial aggregates by slice
 rows.py        what does a session hold: rows, for an operator or an aggregate that cannot be merged

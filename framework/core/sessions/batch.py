@@ -12,7 +12,8 @@ from panekeeper.framework.core.sessions.cells import SessionCells
 from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.output import AggregateSessionOutput, OperatorSessionOutput, SessionResults
 from panekeeper.framework.core.sessions.rows import SessionRows
-from panekeeper.framework.core.sessions.window import SessionContents, SessionOutput, SessionWindow
+from panekeeper.framework.core.sessions.storage import SessionContents
+from panekeeper.framework.core.sessions.window import SessionOutput, SessionWindow
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
 from panekeeper.framework.declarations.windows import Session

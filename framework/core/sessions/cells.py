@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in window.py
+# ruff: noqa: D102 -- what these methods mean is said once, in storage.py
 """Partial aggregates, one cell for each partition and slice: what sessions hold if nothing needs the rows.
 
 A slice is as long as the gap, so all rows of a partition in one slice are in one session, whatever comes later: a cell

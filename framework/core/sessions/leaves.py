@@ -21,7 +21,7 @@ from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.open_table import NEVER
 from panekeeper.framework.core.stable_order import gather_ranges, ranked, stable_order
-from panekeeper.state.records import ARCHIVES, SESSIONS, SessionRecord
+from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SessionRecord
 
 ROOT = 1
 """The leaf of all partitions. Leaf 2**d + b has those whose hash ends with the d bits b."""
@@ -95,6 +95,22 @@ class Leaves:
     def sessions(self) -> int:
         """Number of open sessions, as far as the records know."""
         return sum([one[SESSIONS] for one in self.records.values()])
+
+    @property
+    def all_sessions(self) -> int:
+        """Number of open sessions, those in archives too."""
+        return self.sessions + sum([one[SESSIONS] for one in self.archives.values()])
+
+    @property
+    def due(self) -> int | None:
+        """The least watermark, us, at which a session has something to do; None: none is open."""
+        due = [one[DUE] for one in self.records.values() if one[SESSIONS]]
+        return min(due + [one[DUE] for one in self.archives.values()], default=None)
+
+    @property
+    def due_by_clock(self) -> int | None:
+        """When the wall clock next makes a session fire, us; None: never."""
+        return min([one[CLOCK] for one in self.records.values() if one[CLOCK] >= 0], default=None)
 
     def known(self, leaf: int) -> list[int]:
         """Return the record of a leaf, or of the archive that is stored as one."""

@@ -26,17 +26,16 @@ from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN
 from panekeeper.framework.core.sessions.gaps import gaps_of
 from panekeeper.framework.core.sessions.joins import Join, Joined, JoinsInOrder, connected
-from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
+from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
+from panekeeper.framework.core.sessions.storage import SessionContents, SessionStorage
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
-from panekeeper.state.codec import decode_header, encode_header
-from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND, SessionRecord
+from panekeeper.state.records import SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
-_SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
 _LATE = -1
 
 
@@ -57,37 +56,6 @@ class Firings:
     closes: np.ndarray
     reasons: pa.Array
     replaced: pa.ListArray
-
-
-class SessionContents(Protocol):
-    """What sessions hold, by partition code and time."""
-
-    def load(self, tables: list[pa.Table]) -> None:
-        """Take what was stored with sessions that are loaded, as far as contents are."""
-        ...
-
-    def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
-        """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
-        ...
-
-    def remove(self, sessions: SessionColumns) -> None:
-        """Remove what these sessions hold."""
-        ...
-
-    def absorb(self, leaf: int) -> None:
-        """Remove the stored values of a leaf; what it holds is in memory, and is stored anew with `save`."""
-        ...
-
-    def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
-        """Store what leaves hold, or return it for each, so that it is stored with its sessions.
-
-        Those of the n-th leaf are `sessions[bounds[n]:bounds[n + 1]]`.
-        """
-        ...
-
-    def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
-        """As `save`, for new archives; what they hold is no longer in memory."""
-        ...
 
 
 class SessionOutput(Protocol):
@@ -134,9 +102,7 @@ class SessionWindow:
 
     def __post_init__(self) -> None:
         self.open = OpenSessions(self.keys, fires_by_clock=self.window.fires_by_clock)
-        self._loaded: set[int] = set()
-        self._changed: set[int] = set()
-        """Leaves of sessions that changed: leaves stay as they are until the batch is saved."""
+        self.storage = SessionStorage(self.store, self.leaves, self.open, self.contents)
 
     def on_rows(self, table: pa.Table) -> None:
         """Process rows in arrival order: join them to sessions, drop late ones."""
@@ -152,8 +118,7 @@ class SessionWindow:
             return
         codes, ends = self.keys.encode(table), times + gaps
         late = self._is_closed(ends)
-        self._load(self.leaves.of(codes))
-        self._load_archives(self.leaves.archives_touched(codes, times, ends))
+        self.storage.load_around(codes, times, ends)
         self._fire_due(arrived, codes)
         rows = SessionColumns.of_rows(codes, times, times, ends, arrived=arrived)
         fires = self._fires_after(rows, late)
@@ -192,8 +157,7 @@ class SessionWindow:
                 f"{self.record.watermark} us: some are late. Nothing was committed; the checkpoint was changed by "
                 "something else than its job. Restore it from a savepoint"
             )
-        self._load(self.leaves.of(codes))
-        self._load_archives(self.leaves.archives_touched(codes, first, last + gap))
+        self.storage.load_around(codes, first, last + gap)
         rows = SessionColumns.of_rows(codes, first, last, last + gap, numbers)
         at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
         self._count(numbers, np.ones(len(codes), dtype=np.bool_), first + gap)
@@ -204,8 +168,7 @@ class SessionWindow:
         if watermark <= self.record.watermark or self.record.flushed:
             return
         previous, self.record.watermark = self.record.watermark, watermark
-        self._load(np.array([leaf for leaf, one in self.leaves.records.items() if one[DUE] <= watermark], np.int64))
-        self._load_archives([number for number, one in self.leaves.archives.items() if one[DUE] <= watermark])
+        self.storage.load_due(watermark)
         ends, ready = self._ends(), self._ready()
         reasons = np.where(ready > previous, Reason.WATERMARK.value, Reason.LATE.value)
         self._apply(self._waits() & (ready <= watermark), self._is_closed(ends), reasons)
@@ -217,14 +180,13 @@ class SessionWindow:
         """Fire what is due by the wall clock."""
         if self.window.fires_by_clock and not self.record.flushed:
             self.record.clock = us if self.record.clock is None else max(us, self.record.clock)
-            self._load(np.array([leaf for leaf, one in self.leaves.records.items() if 0 <= one[CLOCK] <= us], np.int64))
+            self.storage.load_due_by_clock(us)
             self._fire_due(us)
 
     def on_flush(self) -> None:
         """Fire every session that has new rows, with reason FLUSH, and close all for good."""
         if not self.record.flushed:
-            self._load(np.fromiter(self.leaves.records, np.int64))
-            self._load_archives([*self.leaves.archives])
+            self.storage.load_due(NEVER)
             every = np.ones(len(self.open), dtype=np.bool_)
             self._apply(self._waits(), every, np.full(len(every), Reason.FLUSH.value))
         self.record.flushed = True
@@ -236,36 +198,25 @@ class SessionWindow:
 
     def due(self) -> int | None:
         """Return the least watermark (us) at which a session completes, fires again or closes; None: none is open."""
-        due = [one[DUE] for one in self.leaves.records.values() if one[SESSIONS]]
-        due += [one[DUE] for one in self.leaves.archives.values()]
-        return max(min(due), self.record.watermark + 1) if due else None
+        due = self.leaves.due
+        return None if due is None else max(due, self.record.watermark + 1)
 
     def due_by_clock(self) -> int | None:
         """Return when the wall clock next makes a session fire, us; None: never."""
-        return min([one[CLOCK] for one in self.leaves.records.values() if one[CLOCK] >= 0], default=None)
+        return self.leaves.due_by_clock
 
     @property
     def count(self) -> int:
         """Number of open sessions, once saved."""
-        return self.leaves.sessions + sum([one[SESSIONS] for one in self.leaves.archives.values()])
+        return self.leaves.all_sessions
 
     def save(self) -> SessionRecord:
         """Write what changed and return the record to be written as the header."""
-        self._archive()
-        changed, records = sorted(self._fit_leaves()), self.leaves.records
-        at, bounds = self.leaves.places(self.open.columns.codes, changed)
-        due = self._due()[at]
-        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
-            records[leaf][SESSIONS] = end - begin
-            if end > begin:
-                records[leaf][DUE] = int(due[begin:end].min())
-                clock = int(self.open.columns.due[at[begin:end]].min())
-                records[leaf][CLOCK] = -1 if clock == NEVER else clock
-            else:
-                self._absorb(leaf)
-        self._write(changed, at, bounds, self.contents.save(changed, self.open.columns.take(at), bounds))
-        if not self.leaves.sessions:
-            records.clear()
+        due = self._due()
+        waits = (self._ends() <= self.record.watermark) & (due > self.record.watermark)
+        waits &= self.open.columns.due == NEVER
+        self.storage.archive(np.flatnonzero(waits), due)
+        self.storage.save(self._due())
         return self.record
 
     # -- assign ----------------------------------------------------------------------------------------------
@@ -364,7 +315,7 @@ class SessionWindow:
     def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         joined, columns = self.open.join(at, rows, labels), self.open.columns
         columns.complete &= self._ends() <= self.record.watermark
-        self._changed.update(self.leaves.of(rows.codes).tolist())
+        self.storage.note_changed(rows.codes)
         if self.window.early is not None and self.window.early.period_us is not None:
             made = distinct(joined)
             next_due = next_instant(columns.arrived[made], self.window.early.period_us, int(rows.arrived[0]))
@@ -470,6 +421,15 @@ class SessionWindow:
             due = self.open.columns.due <= now
             self._fire_early(np.flatnonzero(due if codes is None else due & np.isin(self.open.columns.codes, codes)))
 
+    def _due(self) -> np.ndarray:
+        """Return the watermark at which each session has something to do."""
+        due = np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+        period = None if self.window.early is None else self.window.early.event_time_us
+        if period is not None:
+            fires_early = (self.open.columns.new > 0) & ~self.open.columns.complete
+            due = np.where(fires_early, np.minimum(due, (self.record.watermark // period + 1) * period), due)
+        return due
+
     def _apply(self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, *, complete: bool = True) -> None:
         at = np.flatnonzero(fires | closes)
         if not len(at):
@@ -478,7 +438,7 @@ class SessionWindow:
         at = at[stable_order(columns.codes[at], columns.first[at], ends[at])]
         sessions = columns.take(at)
         sessions.end = ends[at]
-        self._changed.update(self.leaves.of(sessions.codes).tolist())
+        self.storage.note_changed(sessions.codes)
         self.output.on_firings(
             Firings(
                 sessions=sessions,
@@ -493,139 +453,6 @@ class SessionWindow:
             gone = columns.take(closes)
             self.contents.remove(gone)
             self.open.remove(closes)
-
-    # -- store -----------------------------------------------------------------------------------------------
-
-    def _load(self, leaves: np.ndarray) -> None:
-        """Load the sessions of these leaves, unless they are in memory."""
-        new = sorted(set(leaves.tolist()) - self._loaded)
-        self._loaded.update(new)
-        stored = [leaf for leaf in new if leaf in self.leaves.records and self.leaves.records[leaf][SESSIONS]]
-        self._read(stored)
-
-    def _read(self, leaves: list[int]) -> None:
-        """Read the sessions of leaves, with what they hold, as far as it is stored with them."""
-        if leaves:
-            values = [decode_header(self.store.read(SESSIONS_KIND, leaf, 0))[1] for leaf in leaves]
-            self.open.add_stored([one[_SESSIONS_TABLE] for one in values])
-            if parts := [one[_CONTENTS_TABLE] for one in values if _CONTENTS_TABLE in one]:
-                self.contents.load(parts)
-
-    def _write(self, leaves: list[int], at: np.ndarray, bounds: list[int], parts: list[pa.Table | None]) -> None:
-        """Write the sessions at these positions; those of the n-th leaf are `at[bounds[n]:bounds[n + 1]]`."""
-        table = self.open.stored(at)
-        for leaf, begin, end, part in zip(leaves, bounds, bounds[1:], parts, strict=False):
-            if end > begin:
-                tables = {_SESSIONS_TABLE: table.slice(begin, end - begin)}
-                tables |= {} if part is None else {_CONTENTS_TABLE: part}
-                self.store.write(SESSIONS_KIND, leaf, 0, encode_header({}, tables))
-
-    def _due(self) -> np.ndarray:
-        """Return the watermark at which each session has something to do."""
-        due = np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
-        period = None if self.window.early is None else self.window.early.event_time_us
-        if period is not None:
-            fires_early = (self.open.columns.new > 0) & ~self.open.columns.complete
-            due = np.where(fires_early, np.minimum(due, (self.record.watermark // period + 1) * period), due)
-        return due
-
-    def _load_archives(self, numbers: list[int]) -> None:
-        """Move the sessions of archives back to the leaves of their partitions."""
-        if not numbers:
-            return
-        before, leaves = len(self.open), [ARCHIVES + number for number in numbers]
-        self._read(leaves)
-        for number, leaf in zip(numbers, leaves, strict=True):
-            self._absorb(leaf)
-            del self.leaves.archives[number]
-        own = self.leaves.of(self.open.columns.codes[before:])
-        self._load(own)
-        self._changed.update(own.tolist())
-
-    def _archive(self) -> None:
-        """Store the sessions apart that rows in time do not join any more, where a changed leaf has many of them."""
-        due = self._due()
-        waits = (self._ends() <= self.record.watermark) & (due > self.record.watermark)
-        waits &= self.open.columns.due == NEVER
-        at = np.flatnonzero(waits)
-        if not len(at):
-            return
-        at = at[stable_order(self.open.columns.first[at])]
-        most, changed = self.leaves.capacity, sorted(self._changed)
-        places, bounds = self.leaves.places(self.open.columns.codes[at], changed)
-        at, next_number = at[places], max(self.leaves.archives, default=-1) + 1
-        parts = [
-            (leaf, low, min(low + most, end))
-            for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False)
-            for low in (range(begin, end, most) if end - begin >= most else ())
-        ]
-        some = np.concatenate([at[:0], *(at[low:end] for _, low, end in parts)])
-        if not parts:
-            return
-        ends = [0, *np.cumsum([end - low for _, low, end in parts]).tolist()]
-        own, numbers = self.open.columns.take(some), range(next_number, next_number + len(parts))
-        leaves = [ARCHIVES + number for number in numbers]
-        contents = self.contents.archive(leaves, own, ends)
-        self._write(leaves, some, ends, contents)
-        for number, (leaf, _, _), part, begin, end in zip(numbers, parts, contents, ends, ends[1:], strict=False):
-            bounds_of = int(own.first[begin:end].min()), int(own.end[begin:end].max())
-            least = int(due[some[begin:end]].min())
-            self.leaves.archives[number] = [end - begin, least, int(part is None), -1, leaf, *bounds_of]
-        gone = np.zeros(len(self.open), dtype=np.bool_)
-        gone[some] = True
-        self.open.remove(gone)
-
-    def _absorb(self, leaf: int) -> None:
-        """Remove what is stored of a leaf: it is in memory."""
-        self.store.remove(SESSIONS_KIND, leaf, 0)
-        self.contents.absorb(leaf)
-
-    def _fit_leaves(self) -> set[int]:
-        """Split leaves that have grown too large, join those that are small; return those that are to be written."""
-        changed, records, codes = set(self._changed), self.leaves.records, self.open.columns.codes
-        for leaf in changed:
-            records.setdefault(leaf, no_sessions())
-        for leaf, record in records.items():
-            if leaf in self._loaded:
-                record[SESSIONS] = 0
-        leaf_of_each = self.leaves.of(codes)
-        for leaf, sessions in zip(*(one.tolist() for one in np.unique(leaf_of_each, return_counts=True)), strict=True):
-            records[leaf][SESSIONS] = sessions
-        return self._joined(self._split(changed))
-
-    def _split(self, changed: set[int]) -> set[int]:
-        """Split the changed leaves that are too large, and return those that are changed now."""
-        records, codes = self.leaves.records, self.open.columns.codes
-        capacity = self.leaves.capacity
-        large = [leaf for leaf in changed if records[leaf][SESSIONS] > capacity]
-        while large:
-            leaf = large.pop()
-            own = codes[self.leaves.of(codes) == leaf]
-            if len(own) <= capacity or not self.leaves.can_split(leaf, own):
-                continue
-            self._absorb(leaf)
-            parts = self.leaves.split(leaf)
-            changed = changed - {leaf} | {*parts}
-            self._loaded.update(parts)
-            leaf_of_own = self.leaves.of(own)
-            for part in parts:
-                records[part][SESSIONS] = int((leaf_of_own == part).sum())
-            large += parts
-        return changed
-
-    def _joined(self, changed: set[int]) -> set[int]:
-        """Join the changed leaves that are small with their siblings, and return those that are changed now."""
-        small, most = sorted(changed), self.leaves.capacity // 2
-        while small:
-            pair = self.leaves.small_pair(small.pop(), self._loaded, most)
-            if pair is not None:
-                for leaf in pair:
-                    self._absorb(leaf)
-                joined = self.leaves.join(*pair)
-                self._loaded.add(joined)
-                changed = changed - {*pair} | {joined}
-                small.append(joined)
-        return changed
 
 
 def without_arrival_time(table: pa.Table, clock: int | None) -> tuple[pa.Table, int]:

@@ -1,0 +1,216 @@
+"""How open sessions are read and written: leaves and archives, as far as a batch touches them (`leaves.py`)."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
+from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.state.codec import decode_header, encode_header
+from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND
+from panekeeper.state.store import KeyGroupStore
+
+_SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
+
+
+class SessionContents(Protocol):
+    """What sessions hold, by partition code and time."""
+
+    def load(self, tables: list[pa.Table]) -> None:
+        """Take what was stored with sessions that are loaded, as far as contents are."""
+        ...
+
+    def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
+        """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
+        ...
+
+    def remove(self, sessions: SessionColumns) -> None:
+        """Remove what these sessions hold."""
+        ...
+
+    def absorb(self, leaf: int) -> None:
+        """Remove the stored values of a leaf; what it holds is in memory, and is stored anew with `save`."""
+        ...
+
+    def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        """Store what leaves hold, or return it for each, so that it is stored with its sessions.
+
+        Those of the n-th leaf are `sessions[bounds[n]:bounds[n + 1]]`.
+        """
+        ...
+
+    def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
+        """As `save`, for new archives; what they hold is no longer in memory."""
+        ...
+
+
+class SessionStorage:
+    """What of the open sessions is in memory, and what of that has changed. Loads nothing by itself."""
+
+    def __init__(
+        self, store: KeyGroupStore, leaves: Leaves, open_sessions: OpenSessions, contents: SessionContents
+    ) -> None:
+        self._store = store
+        self._leaves = leaves
+        self._open = open_sessions
+        self._contents = contents
+        self._loaded: set[int] = set()
+        self._changed: set[int] = set()
+        """Leaves of sessions that changed: leaves stay as they are until the batch is saved."""
+
+    def load_around(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
+        """Load whatever may touch these intervals of partitions."""
+        self._load(self._leaves.of(codes))
+        self._load_archives(self._leaves.archives_touched(codes, low, high))
+
+    def load_due(self, watermark: int) -> None:
+        """Load the sessions that have something to do at a watermark."""
+        self._load(np.array([leaf for leaf, one in self._leaves.records.items() if one[DUE] <= watermark], np.int64))
+        self._load_archives([number for number, one in self._leaves.archives.items() if one[DUE] <= watermark])
+
+    def load_due_by_clock(self, us: int) -> None:
+        """Load the sessions that fire by the wall clock until then."""
+        self._load(np.array([leaf for leaf, one in self._leaves.records.items() if 0 <= one[CLOCK] <= us], np.int64))
+
+    def note_changed(self, codes: np.ndarray) -> None:
+        """Take note that sessions of these partitions have changed."""
+        self._changed.update(self._leaves.of(codes).tolist())
+
+    def save(self, due: np.ndarray) -> None:
+        """Write the changed leaves; `due` says when each session in memory has something to do."""
+        changed, records = sorted(self._fit_leaves()), self._leaves.records
+        at, bounds = self._leaves.places(self._open.columns.codes, changed)
+        due = due[at]
+        for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False):
+            records[leaf][SESSIONS] = end - begin
+            if end > begin:
+                records[leaf][DUE] = int(due[begin:end].min())
+                clock = int(self._open.columns.due[at[begin:end]].min())
+                records[leaf][CLOCK] = -1 if clock == NEVER else clock
+            else:
+                self._absorb(leaf)
+        self._write(changed, at, bounds, self._contents.save(changed, self._open.columns.take(at), bounds))
+        if not self._leaves.sessions:
+            records.clear()
+
+    def _load(self, leaves: np.ndarray) -> None:
+        """Load the sessions of these leaves, unless they are in memory."""
+        new = sorted(set(leaves.tolist()) - self._loaded)
+        self._loaded.update(new)
+        stored = [leaf for leaf in new if leaf in self._leaves.records and self._leaves.records[leaf][SESSIONS]]
+        self._read(stored)
+
+    def _read(self, leaves: list[int]) -> None:
+        """Read the sessions of leaves, with what they hold, as far as it is stored with them."""
+        if leaves:
+            values = [decode_header(self._store.read(SESSIONS_KIND, leaf, 0))[1] for leaf in leaves]
+            self._open.add_stored([one[_SESSIONS_TABLE] for one in values])
+            if parts := [one[_CONTENTS_TABLE] for one in values if _CONTENTS_TABLE in one]:
+                self._contents.load(parts)
+
+    def _write(self, leaves: list[int], at: np.ndarray, bounds: list[int], parts: list[pa.Table | None]) -> None:
+        """Write the sessions at these positions; those of the n-th leaf are `at[bounds[n]:bounds[n + 1]]`."""
+        table = self._open.stored(at)
+        for leaf, begin, end, part in zip(leaves, bounds, bounds[1:], parts, strict=False):
+            if end > begin:
+                tables = {_SESSIONS_TABLE: table.slice(begin, end - begin)}
+                tables |= {} if part is None else {_CONTENTS_TABLE: part}
+                self._store.write(SESSIONS_KIND, leaf, 0, encode_header({}, tables))
+
+    def _load_archives(self, numbers: list[int]) -> None:
+        """Move the sessions of archives back to the leaves of their partitions."""
+        if not numbers:
+            return
+        before, leaves = len(self._open), [ARCHIVES + number for number in numbers]
+        self._read(leaves)
+        for number, leaf in zip(numbers, leaves, strict=True):
+            self._absorb(leaf)
+            del self._leaves.archives[number]
+        own = self._leaves.of(self._open.columns.codes[before:])
+        self._load(own)
+        self._changed.update(own.tolist())
+
+    def archive(self, at: np.ndarray, due: np.ndarray) -> None:
+        """Store the sessions at these positions apart, where a changed leaf has many; `due` is of all in memory."""
+        if not len(at):
+            return
+        at = at[stable_order(self._open.columns.first[at])]
+        most, changed = self._leaves.capacity, sorted(self._changed)
+        places, bounds = self._leaves.places(self._open.columns.codes[at], changed)
+        at, next_number = at[places], max(self._leaves.archives, default=-1) + 1
+        parts = [
+            (leaf, low, min(low + most, end))
+            for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False)
+            for low in (range(begin, end, most) if end - begin >= most else ())
+        ]
+        some = np.concatenate([at[:0], *(at[low:end] for _, low, end in parts)])
+        if not parts:
+            return
+        ends = [0, *np.cumsum([end - low for _, low, end in parts]).tolist()]
+        own, numbers = self._open.columns.take(some), range(next_number, next_number + len(parts))
+        leaves = [ARCHIVES + number for number in numbers]
+        contents = self._contents.archive(leaves, own, ends)
+        self._write(leaves, some, ends, contents)
+        for number, (leaf, _, _), part, begin, end in zip(numbers, parts, contents, ends, ends[1:], strict=False):
+            bounds_of = int(own.first[begin:end].min()), int(own.end[begin:end].max())
+            least = int(due[some[begin:end]].min())
+            self._leaves.archives[number] = [end - begin, least, int(part is None), -1, leaf, *bounds_of]
+        gone = np.zeros(len(self._open), dtype=np.bool_)
+        gone[some] = True
+        self._open.remove(gone)
+
+    def _absorb(self, leaf: int) -> None:
+        """Remove what is stored of a leaf: it is in memory."""
+        self._store.remove(SESSIONS_KIND, leaf, 0)
+        self._contents.absorb(leaf)
+
+    def _fit_leaves(self) -> set[int]:
+        """Split leaves that have grown too large, join those that are small; return those that are to be written."""
+        changed, records, codes = set(self._changed), self._leaves.records, self._open.columns.codes
+        for leaf in changed:
+            records.setdefault(leaf, no_sessions())
+        for leaf, record in records.items():
+            if leaf in self._loaded:
+                record[SESSIONS] = 0
+        leaf_of_each = self._leaves.of(codes)
+        for leaf, sessions in zip(*(one.tolist() for one in np.unique(leaf_of_each, return_counts=True)), strict=True):
+            records[leaf][SESSIONS] = sessions
+        return self._joined(self._split(changed))
+
+    def _split(self, changed: set[int]) -> set[int]:
+        """Split the changed leaves that are too large, and return those that are changed now."""
+        records, codes = self._leaves.records, self._open.columns.codes
+        capacity = self._leaves.capacity
+        large = [leaf for leaf in changed if records[leaf][SESSIONS] > capacity]
+        while large:
+            leaf = large.pop()
+            own = codes[self._leaves.of(codes) == leaf]
+            if len(own) <= capacity or not self._leaves.can_split(leaf, own):
+                continue
+            self._absorb(leaf)
+            parts = self._leaves.split(leaf)
+            changed = changed - {leaf} | {*parts}
+            self._loaded.update(parts)
+            leaf_of_own = self._leaves.of(own)
+            for part in parts:
+                records[part][SESSIONS] = int((leaf_of_own == part).sum())
+            large += parts
+        return changed
+
+    def _joined(self, changed: set[int]) -> set[int]:
+        """Join the changed leaves that are small with their siblings, and return those that are changed now."""
+        small, most = sorted(changed), self._leaves.capacity // 2
+        while small:
+            pair = self._leaves.small_pair(small.pop(), self._loaded, most)
+            if pair is not None:
+                for leaf in pair:
+                    self._absorb(leaf)
+                joined = self._leaves.join(*pair)
+                self._loaded.add(joined)
+                changed = changed - {*pair} | {joined}
+                small.append(joined)
+        return changed
