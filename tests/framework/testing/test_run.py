@@ -617,7 +617,7 @@ def test_a_group_that_cannot_be_computed_takes_the_firing_with_it() -> None:
             {"group_within": "s", "window": Tumbling(Count(1))},
             "for the panes of a TimeInterval, and not with a Tumbling",
         ),
-        ({"group_within": "s", "window": TimeInterval(5, fires_when="n > 3")}, "fires_when is 'n > 3', for one"),
+        ({"group_within": "s", "window": TimeInterval(5, fires_when="n > 3")}, "fires_when is 'n > 3', a rule for one"),
         ({"group_within": "s", "window": TimeInterval(5, results="retracting")}, 'not with results="retracting"'),
     ],
 )
