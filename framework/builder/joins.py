@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import PortSpec
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.joins import Join, JoinKind, require_kind
+from panekeeper.framework.declarations.joins import Join, PaneJoinKind, require_kind
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.state.codec import that_may_be_null
 
@@ -44,7 +44,7 @@ def require_two_with_times(what: str, intakes: Sequence[Intake]) -> None:
 
 
 def join_of(
-    intakes: Sequence[Intake], ports: Sequence[PortSpec], how: JoinKind, on: Any, framework_columns: Sequence[str]
+    intakes: Sequence[Intake], ports: Sequence[PortSpec], how: PaneJoinKind, on: Any, *, of_panes: bool
 ) -> tuple[Join, pa.Schema]:
     """Return a join of two ports and its result columns.
 
@@ -53,13 +53,13 @@ def join_of(
         ports: what the workers know of them.
         how: as declared.
         on: as declared: columns of both streams that must be equal beside the partition columns.
-        framework_columns: the result columns beside those of the streams.
+        of_panes: whether panes are joined, not rows within a time of each other.
 
     Raises:
         DeclarationError: no kind of join; a column of `on` that a stream lacks, or of two types; one that is a
             partition column of one stream only.
     """
-    require_kind(how)
+    require_kind(how, of_panes=of_panes)
     equal = tuple((*intake.partition_by, *also) for intake, also in zip(intakes, _also(intakes, on), strict=True))
     for first, second in zip(*equal, strict=True):
         kinds = [port.columns.field(name).type for port, name in zip(ports, (first, second), strict=True)]
@@ -71,7 +71,10 @@ def join_of(
     others = [
         [name for name in port.columns.names if name not in names] for port, names in zip(ports, equal, strict=True)
     ]
-    taken = Counter(name.lower() for name in (*equal[0], *framework_columns, *others[0], *others[1]))
+    if how in ("semi", "anti"):
+        others[1] = []
+    framework = ("pane_start", "pane_end", "refinement", "is_final", "reason") if of_panes else ("reason",)
+    taken = Counter(name.lower() for name in (*equal[0], *framework, *others[0], *others[1]))
     columns = [
         {name: prefix + name if taken[name.lower()] > 1 else name for name in names}
         for prefix, names in zip(PREFIXES, others, strict=True)

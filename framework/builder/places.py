@@ -128,7 +128,8 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
         return
     if pipeline.spec.join is not None:
         raise DeclarationError(
-            f"view is {view!r}, but a row of a join is final, and none of them is a newer one of another; read the log"
+            f"view is {view!r}, but a join has many rows of one key, and a view one; read the log, of panes the rows "
+            "with the highest refinement of each key and pane"
         )
     if pipeline.spec.mixes_window_kinds:
         raise DeclarationError(

@@ -41,7 +41,7 @@ from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_i
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import PaneFiringOptions
-from panekeeper.framework.declarations.joins import JoinKind, Within
+from panekeeper.framework.declarations.joins import Join, JoinKind, PaneJoinKind, Within, require_equal_panes
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.policies import Policy, column_read_by
 from panekeeper.framework.declarations.windows import (
@@ -378,7 +378,7 @@ def ports(*streams: StreamWithWindow | WindowedStream) -> Ports | PortsWithoutWi
             may differ: results have those of port 0) and the same `key_groups`.
 
     Returns:
-        The ports, which take one operator, or, of streams without windows, `join_within`.
+        The ports, which take one operator or a join; of streams without windows, `join_within`.
 
     Raises:
         DeclarationError: fewer than two, some without a window and others with one, one with its computation already,
@@ -467,6 +467,37 @@ class Ports:
             "or a job with .aggregate(...) for each stream"
         )
 
+    def join(self, *, how: PaneJoinKind = "inner", on: str | Sequence[str] | None = None) -> Computation:
+        """Join the rows of two streams that lie in the same pane (docs/semantics.md section 16.2).
+
+        Both streams have the same `TimeInterval`. A partition fires when the pane is complete for both, with all rows
+        that it has together; and, as in any pane, again for late rows of either stream, with a higher `refinement`: the
+        firing with the highest is what holds. `emit="on_close"` has one firing, when no late row can come any more.
+
+        Results have the pane, the columns that must be equal once, by their names on port 0, then the other columns of
+        port 0, then those of port 1. A name that both have becomes `left_name` and `right_name`.
+
+        Args:
+            how: whose rows go out with nulls if they have no match: of none, `"inner"`; of port 0, `"left"`; of port 1,
+                `"right"`; or of both, `"full"`. `"semi"` has the rows of port 0 that have a match, once each; `"anti"`
+                those that have none, and where late rows have left none of an earlier firing, one row of nulls.
+            on: columns by the same name in both streams that must be equal, beside the partition columns. Null is equal
+                to nothing.
+
+        Returns:
+            The join, which takes a place for its results: a log. There is no view of it.
+
+        Raises:
+            DeclarationError: other than two streams, other windows than one `TimeInterval`, no partition columns; event
+                times, or columns of `on`, of two types; a column that a stream lacks.
+        """
+        intakes, windows = [one.intake for one in self._inputs], [one.window for one in self._inputs]
+        require_two_with_times("join()", intakes)
+        require_equal_panes(windows)
+        specs = [_port_spec(one, window, {*one.user_columns}) for one, window in zip(intakes, windows, strict=True)]
+        join, output = join_of(intakes, specs, how, on, of_panes=True)
+        return _joined(intakes, specs, join, output)
+
     def join_within(self, **_: Any) -> NoReturn:
         """Raise `DeclarationError`: rows within a time of each other are joined without windows."""
         raise DeclarationError(
@@ -525,20 +556,8 @@ class PortsWithoutWindows:
             )
         window = Within(before, after, discard_age=discard_age)
         first, second = (_port_spec(one, window, {*one.user_columns}) for one in self._intakes)
-        join, output = join_of(self._intakes, [first, second], how, on, ["reason"])
-        spec = JobSpec(
-            window=window,
-            keys=first.keys,
-            columns=first.columns,
-            on_error=first.on_error,
-            join=join,
-            output=output,
-            other_ports=(second,),
-            pane_time=self._intakes[0].pane_time,
-            idle=first.idle,
-            origin=first.origin,
-        )
-        return _computation(self._intakes, spec)
+        join, output = join_of(self._intakes, [first, second], how, on, of_panes=False)
+        return _joined(self._intakes, [first, second], join, output)
 
     def join(self, **_: Any) -> NoReturn:
         """Raise `DeclarationError`: it is for panes."""
@@ -552,6 +571,23 @@ class PortsWithoutWindows:
         raise DeclarationError("port 0 has no window: give ports() streams with .window(...)")
 
     aggregate = operator
+
+
+def _joined(intakes: Sequence[Intake], ports: Sequence[PortSpec], join: Join, output: pa.Schema) -> Computation:
+    first, second = ports
+    spec = JobSpec(
+        window=first.window,
+        keys=first.keys,
+        columns=first.columns,
+        on_error=first.on_error,
+        join=join,
+        output=output,
+        other_ports=(second,),
+        pane_time=intakes[0].pane_time,
+        idle=first.idle,
+        origin=first.origin,
+    )
+    return _computation(intakes, spec)
 
 
 def _idle(after: Duration | None, when: object, event_time: object) -> Idle | None:

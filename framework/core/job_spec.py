@@ -217,7 +217,8 @@ class JobSpec:
         Of several ports: which one, after the partition; then what the rows of any of them have. A partition may be
         null, even if the stream has none any more: of those before, windows may be open.
 
-        A join: partition, the columns of both rows, whether they matched.
+        A join of rows: partition, the columns of both rows, whether they matched. One of panes: as time intervals of
+        one port.
         """
         if isinstance(self.window, Within):
             return pa.schema([*that_may_be_null(self.keys), *self.output, pa.field("reason", pa.string())])
@@ -231,7 +232,7 @@ class JobSpec:
         return pa.schema(
             [
                 *that_may_be_null(self.keys),
-                *([pa.field(PORT, pa.int32())] if self.other_ports else []),
+                *([pa.field(PORT, pa.int32())] if self.other_ports and self.join is None else []),
                 *(pane if any_paned else []),
                 *(session if any_session else []),
                 *([pa.field("fired_at", TIMESTAMP)] if any_timed else []),

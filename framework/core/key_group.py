@@ -17,11 +17,13 @@ from dataclasses import replace
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.common_watermark import CommonWatermark
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.joins.panes import JoinedPanesBatch
 from panekeeper.framework.core.joins.within import WithinBatch
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
 from panekeeper.framework.core.sessions.batch import SessionBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
+from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.store import KeyGroupStore, PortStore
 
@@ -56,7 +58,7 @@ class KeyGroupRunner:
             return self._run(spec, steps, lifecycle)
 
     def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
-        join = None if spec.join is None else WithinBatch(spec, self._store)
+        join = None if spec.join is None else _join_of(spec, self._store)
         windows: list[TimeIntervalBatch | SessionBatch | ArrivalBatch] = []
         for port in spec.ports if join is None else ():  # each restored from its part of the store
             store = PortStore(self._store, port.port) if port.port else self._store
@@ -87,3 +89,7 @@ def _batch_of(port: JobSpec, store: KeyGroupStore) -> TimeIntervalBatch | Sessio
     if isinstance(port.window, Session):
         return SessionBatch(port, store)
     return TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store)
+
+
+def _join_of(spec: JobSpec, store: KeyGroupStore) -> WithinBatch | JoinedPanesBatch:
+    return WithinBatch(spec, store) if isinstance(spec.window, Within) else JoinedPanesBatch(spec, store)

@@ -5,21 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, duration_text, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.firing import require_one_of
+from panekeeper.framework.declarations.windows import TimeInterval
 
 JoinKind = Literal["inner", "left", "right", "full"]
 """Whose rows go out with nulls if they have no match: none, those of port 0, of port 1, or of both."""
+
+PaneJoinKind = JoinKind | Literal["semi", "anti"]
+"""Of panes also: only the rows of port 0 that have a match, or that have none."""
 
 _ALONE: Mapping[str, tuple[bool, bool]] = {
     "inner": (False, False),
     "left": (True, False),
     "right": (False, True),
     "full": (True, True),
+    "semi": (False, False),
+    "anti": (True, False),
 }
 
 
@@ -33,7 +40,7 @@ class Join:
         columns: the other columns of each port -> the result columns that they become.
     """
 
-    how: JoinKind
+    how: PaneJoinKind
     equal: tuple[tuple[str, ...], tuple[str, ...]]
     columns: tuple[Mapping[str, str], Mapping[str, str]]
 
@@ -46,10 +53,29 @@ class Join:
         return {"how": self.how, "equal": [list(names) for names in self.equal]}
 
 
-def require_kind(how: object) -> None:
-    """Raise `DeclarationError` for what is no kind of join."""
-    if not isinstance(how, str) or how not in _ALONE:
-        raise DeclarationError(f"how is {how!r}; it must be 'inner', 'left', 'right' or 'full'")
+def require_kind(how: object, *, of_panes: bool) -> None:
+    """Raise `DeclarationError` for what is no kind of join, of panes or of rows within a time."""
+    require_one_of(tuple(_ALONE) if of_panes else ("inner", "left", "right", "full"), how, "how")
+
+
+def require_equal_panes(windows: Sequence[object]) -> None:
+    """Raise `DeclarationError` unless these are the same time interval, which fires when it is complete or closes."""
+    first = windows[0]
+    for port, window in enumerate(windows):
+        if not isinstance(window, TimeInterval):
+            raise DeclarationError(
+                f"join() joins panes, and the window of port {port} is {window!r}; give both streams the same "
+                "TimeInterval, or join rows by their times with join_within()"
+            )
+        if isinstance(first, TimeInterval) and window.declaration() != first.declaration():
+            raise DeclarationError(
+                f"join() joins equal panes, and port 0 has {first!r}, port {port} {window!r}; give both the same window"
+            )
+        if window.keeps_firings:
+            raise DeclarationError(
+                f"the window is {window!r}, but join() fires when a pane is complete for both streams; leave out "
+                "early, refire, results and emit='on_update'"
+            )
 
 
 @dataclass(frozen=True)

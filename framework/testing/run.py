@@ -29,13 +29,15 @@ if TYPE_CHECKING:
 _OF_PORTS = {"window", "schema"}
 
 
-def run(
+def run(  # noqa: PLR0913 -- all by keyword but the window
     window: Window | None = None,
     *,
     script: Sequence[Any],
     schema: Any = None,
     aggregates: Mapping[str, Aggregate] | None = None,
     operator: Operator | None = None,
+    join: Mapping[str, Any] | None = None,
+    join_within: Mapping[str, Any] | None = None,
     ports: Mapping[str, Mapping[str, Any]] | None = None,
     engine: Literal["memory", "spark"] = "memory",
     spark: SparkSession | None = None,
@@ -58,9 +60,11 @@ def run(
             Spark.
         aggregates: result column -> aggregate, as `.aggregate()` takes them.
         operator: handles the events, in place of aggregates.
-        ports: several inputs of one operator, in place of `window`: name -> its `window`, and its own `schema` and
-            arguments of `windowed()`, where it has others than the rest. Rows in the script are then a dict of lists,
-            `{"orders": [...], "quotes": [...]}`.
+        join: the arguments of `ports(...).join()`, in place of aggregates or an operator.
+        join_within: those of `ports(...).join_within()`, whose ports have no window.
+        ports: several inputs of one operator or join, in place of `window`: name -> its `window`, and its own `schema`
+            and arguments of `windowed()`, where it has others than the rest. Rows in the script are then a dict of
+            lists, `{"orders": [...], "quotes": [...]}`.
         engine: `"memory"` runs without Java, `"spark"` as a real job into Delta tables.
         spark: the session to run on; `panekeeper.session()` if not given. Only for `engine="spark"`.
         **options: further arguments of `windowed()` (`partition_by`, `event_time`, `watermark`, ...), and of
@@ -90,7 +94,8 @@ def run(
         raise DeclarationError(f'engine is {engine!r}; it must be "memory" or "spark"')
     if spark is not None and engine != "spark":
         raise DeclarationError('spark is given, but the script runs in memory; give engine="spark", too')
-    declared = _read(window, script, schema, aggregates, operator, ports, options)
+    computed = {"aggregates": aggregates, "operator": operator, "join": join, "join_within": join_within}
+    declared = _read(window, script, schema, computed, ports, options)
     if engine == "spark":
         from panekeeper.framework.testing.run_on_spark import run_on_spark
 
@@ -104,55 +109,60 @@ def _read(
     window: Window | None,
     script: Sequence[Any],
     schema: Any,
-    aggregates: Mapping[str, Aggregate] | None,
-    operator: Operator | None,
+    computed: Mapping[str, Any],
     ports: Mapping[str, Mapping[str, Any]] | None,
     options: Mapping[str, Any],
 ) -> ScriptedJob:
-    """Check the arguments of `run`."""
+    """Check the arguments of `run`; `computed` are those that say what is computed."""
     if (window is None) == (ports is None):
         raise DeclarationError("run() takes a window, or ports with a window each")
-    if (aggregates is None) == (operator is None):
+    given = [name for name, one in computed.items() if one is not None]
+    if len(given) != 1:
         raise DeclarationError(
-            'run() takes aggregates, such as aggregates={"n": agg.count()}, or an operator with its output'
+            'run() takes aggregates, such as aggregates={"n": agg.count()}, or an operator with its output; or, of '
+            "ports, join or join_within"
         )
-    compute, of_stream = _computing(aggregates, operator, options, has_ports=ports is not None)
+    if ports is None and given[0].startswith("join"):
+        raise DeclarationError(f"{given[0]} is of two ports; give ports= with both inputs")
+    compute, of_stream = _computing(given[0], computed[given[0]], options, has_ports=ports is not None)
     if ports is None:
         declared = [_port(None, {"window": window, "schema": schema, **of_stream})]
     else:
         shared = of_stream if schema is None else {"schema": schema, **of_stream}
-        declared = [_port(name, {**shared, **own}) for name, own in ports.items()]
+        has_window = given != ["join_within"]
+        declared = [_port(name, {**shared, **own}, has_window=has_window) for name, own in ports.items()]
     batches, has_watermarks = _batches(script, declared)
     return ScriptedJob(ports=tuple(declared), compute=compute, batches=batches, has_watermarks=has_watermarks)
 
 
 def _computing(
-    aggregates: Mapping[str, Aggregate] | None,
-    operator: Operator | None,
-    options: Mapping[str, Any],
-    *,
-    has_ports: bool,
+    kind: str, computed: Any, options: Mapping[str, Any], *, has_ports: bool
 ) -> tuple[Callable[[Sequence[Any]], Computation], dict[str, Any]]:
     """Return what makes the computation of the streams, and the options that are left: those of each stream."""
     from panekeeper.framework.builder.windowed import StreamWithWindow, windowed
     from panekeeper.framework.builder.windowed import ports as ports_of
 
-    step = StreamWithWindow.aggregate if operator is None else StreamWithWindow.operator
-    takes = _names(step) - {"operator"}
+    steps: dict[str, Callable[..., Any]] = {
+        "aggregates": StreamWithWindow.aggregate,
+        "operator": StreamWithWindow.operator,
+    }
+    takes = _names(steps[kind]) - {"operator"} if kind in steps else set()
     known = takes | _names(windowed)
     for name in options:
         if name not in known:
             raise DeclarationError(f"run() has no option {name!r}{did_you_mean(name, sorted(known))}")
     own = {name: value for name, value in options.items() if name in takes}
-    if operator is not None and "output" not in own:
+    if kind == "operator" and "output" not in own:
         raise DeclarationError('an operator needs output=, the columns that it emits, such as output="total double"')
 
     def compute(streams: Sequence[Any]) -> Computation:
         stream: Any = ports_of(*streams) if has_ports else streams[0]
-        if operator is None:
-            computation: Computation = stream.aggregate(**own, **(aggregates or {}))
+        if kind == "operator":
+            computation: Computation = stream.operator(computed, **own)
+        elif kind == "aggregates":
+            computation = stream.aggregate(**own, **computed)
         else:
-            computation = stream.operator(operator, **own)
+            computation = getattr(stream, kind)(**computed)
         return computation
 
     return compute, {name: value for name, value in options.items() if name not in takes}
@@ -164,7 +174,7 @@ def _names(function: Callable[..., Any]) -> set[str]:
     return {one.name for one in given if one.kind is one.KEYWORD_ONLY and not one.name.startswith("_")} - {"name"}
 
 
-def _port(name: str | None, declared: Mapping[str, Any]) -> ScriptPort:
+def _port(name: str | None, declared: Mapping[str, Any], *, has_window: bool = True) -> ScriptPort:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
@@ -176,7 +186,7 @@ def _port(name: str | None, declared: Mapping[str, Any]) -> ScriptPort:
         hint = did_you_mean(unknown[0], sorted(_names(windowed) | _OF_PORTS))
         raise DeclarationError(f"{where} has no option {unknown[0]!r}{hint}")
     schema, window = declared.get("schema"), declared.get("window")
-    if not isinstance(window, Window):
+    if has_window and not isinstance(window, Window):
         raise DeclarationError(f"{where}: the window is {window!r}; give one such as TimeInterval(hours(1))")
     try:
         declared_types = schema if isinstance(schema, StructType) else from_arrow_schema(declared_columns(schema))

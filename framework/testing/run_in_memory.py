@@ -113,7 +113,7 @@ class _MemoryJob:
         return (
             []
             if watermark is None
-            else [Watermark(watermark, port.spec.port) for port in self._ports if port.spec.has_panes]
+            else [Watermark(watermark, port.spec.port) for port in self._ports if port.spec.uses_event_time]
         )
 
     def _pack(self, place: int, rows: pa.Table, now_us: int, watermark: int | None) -> Iterator[_Packed]:

@@ -47,13 +47,13 @@ class ScriptPort:
 
     Attributes:
         name: as the script names it; None for the only one.
-        window: its window.
+        window: its window; None if it has none, as those of `join_within`.
         columns: of its rows.
         options: further arguments of `windowed()`.
     """
 
     name: str | None
-    window: Window
+    window: Window | None
     columns: StructType
     options: Mapping[str, Any]
 
@@ -86,10 +86,13 @@ class ScriptedJob:
         from panekeeper.framework.builder.windowed import windowed
 
         declared = [
-            windowed(stream, name=_NAME, **(dict(port.options) | further)).window(port.window)
+            windowed(stream, name=_NAME, **(dict(port.options) | further))
             for stream, port in zip(streams, self.ports, strict=True)
         ]
-        return self.compute(declared)
+        windows = [port.window for port in self.ports]
+        return self.compute(
+            [one if window is None else one.window(window) for one, window in zip(declared, windows, strict=True)]
+        )
 
 
 def followed_watermark(latest_us: int | None, delay_us: int) -> int | None:

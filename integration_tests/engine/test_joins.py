@@ -56,6 +56,32 @@ def test_rows_of_two_streams_meet_in_the_log_once_across_starts(readings: Readin
     assert all(row["balanced"] for row in readings.rows("log_metrics"))
 
 
+def test_panes_of_two_streams_are_joined_and_refined_across_starts(readings: Readings) -> None:
+    """A late row of one stream makes a match of a row of nulls, and the log says which firing holds."""
+    second = second_stream(readings)
+
+    def run() -> list[tuple[Any, ...]]:
+        first, other = (
+            windowed(one.stream(), name="joined", partition_by="sensor", event_time="at", key_groups=2).window(
+                TimeInterval("1 minute", discard_age="1 hour")
+            )
+            for one in (readings, second)
+        )
+        joined = ports(first, other).join(how="left")
+        job = joined.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger="available_now")
+        assert job.await_end(300)
+        names = ("sensor", "left_value", "right_value", "refinement", "is_final", "reason")
+        return sorted((tuple(row[name] for name in names) for row in readings.rows("log")), key=str)
+
+    readings.put(("a", "10:00:00", 1), ("b", "10:00:59", 2), ("a", "10:05:00", 3))
+    second.put(("a", "10:00:30", 10), ("a", "10:01:00", 11))
+    complete = [("a", 1, 10, 0, False, "WATERMARK"), ("b", 2, None, 0, False, "WATERMARK")]
+    assert run() == complete
+    second.put(("b", "10:00:00", 12), ("c", "10:02:00", 13))
+    assert run() == sorted([*complete, ("b", 2, 12, 1, False, "LATE")], key=str)
+    assert all(row["balanced"] for row in readings.rows("log_metrics"))
+
+
 def test_joins_that_cannot_be_are_refused_where_they_are_declared(readings: Readings) -> None:
     """Each message names what is missing, or the values, and what to give."""
     stream = readings.stream()
@@ -96,9 +122,15 @@ def test_joins_that_cannot_be_are_refused_where_they_are_declared(readings: Read
             ports(*streams).join_within(**options)
     joined = ports(port(), port(renamed, partition_by="name")).join_within(**bounds)
     assert joined._pipeline.spec.results_schema.names == ["sensor", "left_at", "value", "right_at", "other", "reason"]
-    with pytest.raises(DeclarationError, match="a row of a join is final"):
+    with pytest.raises(DeclarationError, match="a join has many rows of one key, and a view one"):
         joined.to_delta(readings.folder / "log", view=readings.folder / "view")
     paned = port().window(TimeInterval(60))
+    with pytest.raises(DeclarationError, match=r"equal panes, and port 0 has TimeInterval\("):
+        ports(paned, port().window(TimeInterval(61))).join()
+    with pytest.raises(DeclarationError, match="must be 'inner', 'left', 'right', 'full', 'semi' or 'anti'"):
+        ports(paned, paned).join(how="cross")
+    semi = ports(paned, paned).join(how="semi")._pipeline.spec.results_schema.names
+    assert semi == ["sensor", "pane_start", "pane_end", "at", "value", "refinement", "is_final", "reason"]
     with pytest.raises(DeclarationError, match=r"joins rows by their times, not by windows"):
         ports(paned, paned).join_within(**bounds)
     with pytest.raises(DeclarationError, match="port 1 has no window"):

@@ -6,14 +6,12 @@ of new rows may be, and writes the new rows only. Slots go when the watermark sa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME, JobSpec
 from panekeeper.framework.core.panes.slot_runs import RowStorage
-from panekeeper.framework.core.stable_order import distinct, gather_ranges
+from panekeeper.framework.core.stable_order import distinct, gather_ranges, ranked
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.state.codec import decode_table, encode_table, that_may_be_null, with_columns
 from panekeeper.state.records import KeptRowsRecord
@@ -29,23 +27,18 @@ _LEAST_US = 1_000_000
 _BLOCK = 16
 """The numbers of matched rows are stored together for so many slots."""
 
-Codes = Callable[[pa.Table], np.ndarray]
-
 
 class KeptRows:
     """The rows of one port in one batch: those of the slots that were read, and the new ones."""
 
-    def __init__(
-        self, spec: JobSpec, window: Within, record: KeptRowsRecord, store: KeyGroupStore, codes: Codes
-    ) -> None:
-        """Read nothing yet; `record` is kept up to date, `codes` numbers the keys of rows of this port."""
+    def __init__(self, spec: JobSpec, window: Within, record: KeptRowsRecord, store: KeyGroupStore) -> None:
+        """Read nothing yet; `record` is kept up to date."""
         assert spec.join is not None
         self._goes_out_alone = spec.join.goes_out_alone(spec.port)
         added = (EVENT_TIME, ARRIVAL_NUMBER)
         self._schema = pa.schema([*that_may_be_null(spec.columns), *(pa.field(name, pa.int64()) for name in added)])
         self._record = record
         self._store = store
-        self._codes_of = codes
         reach, age = window.before_us + window.after_us, window.age_us
         self._slot_us = max(reach // _SLOTS_A_RANGE, (reach + age) // _MOST_SLOTS, _LEAST_US)
         self._storage = RowStorage(store, record.row_runs, self._schema, spec.history)
@@ -56,7 +49,6 @@ class KeptRows:
         """Block of slots -> the numbers of matched rows, of the blocks that were read."""
         self._changed: set[int] = set()
         self._rows: pa.Table | None = None
-        self._codes: np.ndarray | None = None
 
     def add(self, rows: pa.Table) -> None:
         """Keep rows."""
@@ -65,7 +57,8 @@ class KeptRows:
         rows = with_columns(rows.append_column(ARRIVAL_NUMBER, pa.array(numbers)), self._schema)
         self._new = pa.concat_tables([self._new, rows])
         times = rows.column(EVENT_TIME).to_numpy()
-        slots, places, counts = np.unique(times // self._slot_us, return_inverse=True, return_counts=True)
+        slots, places = ranked(times // self._slot_us)
+        counts = np.bincount(places, minlength=len(slots))
         firsts = (slots + 1) * self._slot_us  # nothing is given up but the slot as a whole
         if self._goes_out_alone:
             np.minimum.at(firsts, places, times)
@@ -76,8 +69,9 @@ class KeptRows:
 
     def read_between(self, earliest: np.ndarray, latest: np.ndarray) -> None:
         """Read the rows at times in any of these ranges; `rows` has them then, and perhaps others."""
-        ranges = np.unique(np.stack([earliest // self._slot_us, latest // self._slot_us]), axis=1)
-        self._read_slots(distinct(gather_ranges(ranges[0], np.maximum(ranges[0], ranges[1] + 1))[0]))
+        firsts = distinct(earliest // self._slot_us)
+        slots = int((latest - earliest).max(initial=0)) // self._slot_us + 2  # of the longest range, wherever it begins
+        self._read_slots(distinct(gather_ranges(firsts, firsts + slots)[0]))
 
     def read_from_to(self, start: int, end: int) -> None:
         """Read the rows at times in `[start, end)`, however long that is."""
@@ -97,20 +91,15 @@ class KeptRows:
         times: np.ndarray = self.rows.column(EVENT_TIME).to_numpy()
         return times
 
-    @property
-    def codes(self) -> np.ndarray:
-        """The codes of `rows`."""
-        if self._codes is None:
-            self._codes = self._codes_of(self.rows)
-        return self._codes
-
     def mark_matched(self, positions: np.ndarray) -> None:
         """Note that these rows have had a partner, by their places in `rows`."""
-        positions = distinct(positions)
+        is_met = np.zeros(self.rows.num_rows, dtype=bool)
+        is_met[positions] = True
+        positions = np.flatnonzero(is_met)
         numbers, blocks = self._numbers[positions], self._slots_of(self.rows)[positions] // _BLOCK
         for block in distinct(blocks).tolist():
             known = self._matched_in(block)
-            now = np.union1d(known, numbers[blocks == block])
+            now = distinct(np.concatenate([known, numbers[blocks == block]]))
             if len(now) > len(known):
                 self._matched[block] = now
                 self._changed.add(block)
@@ -194,4 +183,4 @@ class KeptRows:
 
     def _forget(self) -> None:
         """Put the rows in memory together anew when they are asked for."""
-        self._rows = self._codes = None
+        self._rows = None

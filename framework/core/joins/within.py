@@ -8,12 +8,13 @@ without a match is given up, and goes out with nulls, once that is so. So no res
 from __future__ import annotations
 
 from dataclasses import asdict
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.joins.equal import equal_codes
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.joins.rows import JoinedColumns
@@ -30,35 +31,6 @@ from panekeeper.state.store import KeyGroupStore, PortStore
 _BEFORE_ALL = -(2**63)
 
 
-class EqualColumns:
-    """Numbers the values of the columns that must be equal, the same on both ports."""
-
-    def __init__(self, spec: JobSpec) -> None:
-        assert spec.join is not None
-        self._equal = spec.join.equal
-        kinds = spec.columns
-        self.keys = PartitionKeys(pa.schema([kinds.field(name) for name in self._equal[0]]))
-
-    def normal(self, rows: pa.Table, port: int) -> pa.Table:
-        """Return new rows of a port with equal float keys as equal bits, as `PartitionKeys.with_normal_keys`."""
-        normal = self.keys.with_normal_keys(self._of(rows, port))
-        for own, column in zip(self._equal[port], normal.columns, strict=True):
-            rows = rows.set_column(rows.column_names.index(own), own, column)
-        return rows
-
-    def codes(self, port: int, rows: pa.Table) -> np.ndarray:
-        """Return the code of each row; `UNEQUAL` if one of its columns is null."""
-        keys = self._of(rows, port)
-        codes = self.keys.encode(keys)
-        for column in keys.columns:
-            if column.null_count:
-                codes = np.where(column.is_null().to_numpy(), UNEQUAL, codes)
-        return codes
-
-    def _of(self, rows: pa.Table, port: int) -> pa.Table:
-        return rows.select(self._equal[port]).rename_columns(self.keys.schema.names)
-
-
 class WithinBatch:
     """An interval join for one batch: loaded when it is made, stored by `save`."""
 
@@ -69,17 +41,15 @@ class WithinBatch:
         self._store = store
         self._stored_header = store.read_header()
         self._record = JoinRecord.decode(self._stored_header)
-        self._equal = EqualColumns(spec)
+        self._equal = spec.join.equal
+        self._keys = [
+            PartitionKeys(pa.schema([port.columns.field(name) for name in names]))
+            for port, names in zip(spec.ports, self._equal, strict=True)
+        ]
         self._columns = JoinedColumns(spec)
         self._kept = [
-            KeptRows(
-                port,
-                spec.window,
-                self._record.ports[port.port],
-                PortStore(store, port.port) if port.port else store,
-                partial(self._equal.codes, port.port),
-            )
-            for port in spec.ports
+            KeptRows(port, spec.window, record, PortStore(store, port.port) if port.port else store)
+            for port, record in zip(spec.ports, self._record.ports, strict=True)
         ]
         self._quarantines = [Quarantine(port, PartitionKeys(port.keys)) for port in spec.ports]
         self._counts = RowCounts()
@@ -131,16 +101,23 @@ class WithinBatch:
 
     def _on_rows(self, table: pa.Table, port: int) -> None:
         mine, theirs = self._kept[port], self._kept[1 - port]
-        table = self._equal.normal(table, port)
-        codes = self._equal.codes(port, table)
+        table = self._keys[port].with_normal_keys(table)
         if not self._join.goes_out_alone(port):  # what can match nothing is of no use
-            table, codes = table.filter(pa.array(codes != UNEQUAL)), codes[codes != UNEQUAL]
+            for name in self._equal[port]:
+                if table.column(name).null_count:
+                    table = table.filter(pc.is_valid(table.column(name)))
         if not table.num_rows:
             return
         times = table.column(EVENT_TIME).to_numpy()
         before, after = self._window.reach(port)
         theirs.read_between(times - before, times + after)
-        own_at, their_at = matches(codes, times - before, times + after, theirs.codes, theirs.times)
+        codes, their_codes = equal_codes(
+            [table.column(name) for name in self._equal[port]],
+            [theirs.rows.column(name) for name in self._equal[1 - port]],
+        )
+        known = np.flatnonzero(their_codes != UNEQUAL)
+        own_at, at = matches(codes, times - before, times + after, their_codes[known], theirs.times[known])
+        their_at = known[at]
         mine.add(table)
         if not len(own_at):
             return

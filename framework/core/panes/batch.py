@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, bind_guarded
@@ -29,10 +30,29 @@ from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 
+@dataclass(frozen=True)
+class PaneParts:
+    """What the contents of panes and their output are made from."""
+
+    spec: JobSpec
+    store: KeyGroupStore
+    record: IntervalRecord
+    keys: PartitionKeys
+    geometry: Geometry
+    results: PaneResults
+    last: LastResults | None
+
+
 class TimeIntervalBatch:
     """The window of one port for one batch: loaded when it is made, stored by `save`."""
 
-    def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
+    def __init__(
+        self,
+        spec: JobSpec,
+        store: KeyGroupStore,
+        make: Callable[[PaneParts], tuple[PaneContents, PaneOutput]] | None = None,
+    ) -> None:
+        """Load it; `make` returns contents and output, if not those of aggregates or an operator."""
         assert isinstance(spec.window, TimeInterval)
         self._store = store
         self._stored_header = store.read_header()
@@ -40,9 +60,8 @@ class TimeIntervalBatch:
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history.closed)
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         self._last = LastResults(spec.output, keys, store, self._record) if spec.retracts else None
-        contents, output = _build_contents_and_output(
-            spec, store, self._record, keys, geometry, self._results, self._last
-        )
+        parts = PaneParts(spec, store, self._record, keys, geometry, self._results, self._last)
+        contents, output = (make or _contents_and_output)(parts)
         counts = FiringCounts(store, keys)
         cells = CellFirings(spec.window, keys, store, self._record) if spec.window.keeps_firings else None
         self._window = TimeIntervalWindow(
@@ -87,15 +106,9 @@ class TimeIntervalBatch:
         )
 
 
-def _build_contents_and_output(
-    spec: JobSpec,
-    store: KeyGroupStore,
-    record: IntervalRecord,
-    keys: PartitionKeys,
-    geometry: Geometry,
-    results: PaneResults,
-    last: LastResults | None,
-) -> tuple[PaneContents, PaneOutput]:
+def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
+    spec, store, record = parts.spec, parts.store, parts.record
+    keys, geometry, results, last = parts.keys, parts.geometry, parts.results, parts.last
     if spec.aggregates is None:
         if spec.operator is None:
             raise ValueError("a job spec needs aggregates or an operator")

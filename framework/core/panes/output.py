@@ -7,6 +7,7 @@ The result rows of a batch (`PaneResults`) are the same for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -126,6 +127,42 @@ class PaneResults:
         return pa.concat_tables(self._tables) if self._tables else None
 
 
+@dataclass(frozen=True)
+class Firings:
+    """The partitions and panes that fire at once, panes ascending, and what the log says of each."""
+
+    codes: np.ndarray
+    panes: np.ndarray
+    refinements: np.ndarray
+    finals: pa.Array
+    reasons: pa.Array
+
+
+def firings_of(
+    transitions: list[PaneTransition], pairs: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+) -> Firings | None:
+    """Return what fires; None if nothing does. `pairs` returns (codes, panes) of the partitions present in panes."""
+    whole = np.array([t.pane for t in transitions if t.trigger and t.trigger.codes is None], dtype=np.int64)
+    codes, panes = pairs(whole) if len(whole) else (whole, whole)
+    refinements = np.zeros(len(codes), dtype=np.int32)
+    for transition in transitions:
+        if transition.trigger and transition.trigger.codes is not None and transition.trigger.refinements is not None:
+            codes = np.concatenate([codes, transition.trigger.codes])
+            panes = np.concatenate([panes, np.full(len(transition.trigger.codes), transition.pane)])
+            refinements = np.concatenate([refinements, transition.trigger.refinements])
+    if not len(codes):
+        return None
+    order = stable_order(panes)
+    codes, panes, refinements = codes[order], panes[order], refinements[order]
+    fired = {t.pane: (t.trigger.reason.value, t.close) for t in transitions if t.trigger}
+    distinct, at = np.unique(panes, return_inverse=True)
+    reasons, finals = zip(*(fired[pane] for pane in distinct.tolist()), strict=True)
+    reason, final = (
+        pa.array(of_panes, kind).take(pa.array(at)) for of_panes, kind in ((reasons, pa.string()), (finals, pa.bool_()))
+    )
+    return Firings(codes, panes, refinements, final, reason)
+
+
 class AggregatePaneOutput:
     """Computes the declared aggregates, for all panes that fire at one watermark at once."""
 
@@ -145,30 +182,10 @@ class AggregatePaneOutput:
 
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
         """Emit one row for every partition and pane that fires."""
-        whole = np.array([t.pane for t in transitions if t.trigger and t.trigger.codes is None], dtype=np.int64)
-        codes, panes = self._source.pairs(whole) if len(whole) else (whole, whole)
-        refinements = np.zeros(len(codes), dtype=np.int32)
-        for transition in transitions:
-            if (
-                transition.trigger
-                and transition.trigger.codes is not None
-                and transition.trigger.refinements is not None
-            ):
-                codes = np.concatenate([codes, transition.trigger.codes])
-                panes = np.concatenate([panes, np.full(len(transition.trigger.codes), transition.pane)])
-                refinements = np.concatenate([refinements, transition.trigger.refinements])
-        if not len(codes):
+        if not (fired := firings_of(transitions, self._source.pairs)):
             return
-        order = stable_order(panes)
-        codes, panes, refinements = codes[order], panes[order], refinements[order]
-        columns = self._source.results(codes, panes)
-        fired = {t.pane: (t.trigger.reason.value, t.close) for t in transitions if t.trigger}
-        distinct, at = np.unique(panes, return_inverse=True)
-        reasons, finals = zip(*(fired[pane] for pane in distinct.tolist()), strict=True)
-        reason, final = (
-            pa.array(of_panes, kind).take(pa.array(at))
-            for of_panes, kind in ((reasons, pa.string()), (finals, pa.bool_()))
-        )
+        codes, panes, refinements = fired.codes, fired.panes, fired.refinements
+        columns, final, reason = self._source.results(codes, panes), fired.finals, fired.reasons
         if self._last is None:
             self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), final, reason)
             return

@@ -177,6 +177,26 @@ def test_the_watermark_of_ports_is_the_least_of_theirs() -> None:
     assert [(row["port"], row["n"], row["batch"]) for row in found] == [(0, 1, 2), (1, 1, 2)]
 
 
+def test_two_streams_are_joined() -> None:
+    """Rows within a time of each other, and those of equal panes; with what `ports(...)` takes for it."""
+    pair = [
+        {"a": [{"k": "x", "t": 1, "v": 1}, {"k": "y", "t": 2, "v": 2}]},
+        Restart(),
+        {"b": [{"k": "x", "t": 3, "v": 3}]},
+    ]
+    how: dict[str, Any] = TIMED | {"script": [*pair, Watermark(50)]}
+    found = run(ports={"a": {}, "b": {}}, join_within={"before": 0, "after": 2, "how": "left"}, **how)
+    shown = [(row["batch"], row["k"], row["left_v"], row["right_v"], row["reason"]) for row in found]
+    assert shown == [(2, "x", 1, 3, "MATCH"), (3, "y", 2, None, "NO_MATCH")]
+    panes_of_both = {name: {"window": TimeInterval(10)} for name in ("a", "b")}
+    found = run(ports=panes_of_both, join={"how": "anti"}, **how)
+    assert [(row["batch"], row["k"], row["v"], row["is_final"]) for row in found] == [(3, "y", 2, True)]
+    with pytest.raises(DeclarationError, match="join_within is of two ports; give ports= with both inputs"):
+        run(TimeInterval(10), join_within={"before": 0, "after": 2}, **how)
+    with pytest.raises(DeclarationError, match=r"is without before and after"):
+        run(ports={"a": {}, "b": {}}, join_within={}, **how)
+
+
 def test_an_idle_stream_goes_on_with_the_clock_of_the_script() -> None:
     """Without a further row."""
     how: dict[str, Any] = TIMED | {"aggregates": SUM, "script": [[{"k": "a", "t": 1, "v": 1}], Clock(9), Clock(20)]}

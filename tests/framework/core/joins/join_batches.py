@@ -13,7 +13,7 @@ import pyarrow as pa
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec, PortSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import BatchOutcome, Flush, Rows, Step, Watermark
-from panekeeper.framework.declarations.joins import Join, JoinKind, Within
+from panekeeper.framework.declarations.joins import Join, PaneJoinKind, Within
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.store import MemoryStore
 
@@ -59,12 +59,14 @@ def us(t: float) -> int:
     return round(t * SECOND)
 
 
-def spec(window: Within | TimeInterval, how: JoinKind = "inner", *, on_kind: bool = False) -> JobSpec:
+def spec(window: Within | TimeInterval, how: PaneJoinKind = "inner", *, on_kind: bool = False) -> JobSpec:
     """Two ports joined by their keys."""
     equal = (("key", "kind"), ("name", "kind")) if on_kind else (("key",), ("name",))
     columns = (
         ({"a": "a"}, {"b": "b"}) if on_kind else ({"kind": "left_kind", "a": "a"}, {"kind": "right_kind", "b": "b"})
     )
+    if how in ("semi", "anti"):
+        columns = (columns[0], {})
     results = [*equal[0][1:], *columns[0].values(), *columns[1].values()]
     return JobSpec(
         window=window,

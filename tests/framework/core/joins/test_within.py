@@ -11,8 +11,7 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec, PortSpec
 from panekeeper.framework.core.joins.matching import matches
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows
-from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.joins import Join, JoinKind, Within, require_kind
+from panekeeper.framework.declarations.joins import Join, JoinKind, Within
 from panekeeper.state.store import MemoryStore
 from tests.framework.core.joins.join_batches import FLUSH, Groups, Item, left, right, spec, watermark
 
@@ -257,17 +256,3 @@ def test_each_side_waits_as_long_as_its_own_bound() -> None:
         [("2", None, 12, "NO_MATCH")],
         [("0", 0, None, "NO_MATCH"), ("3", None, 13, "NO_MATCH")],
     ]
-
-
-# -- declarations ------------------------------------------------------------------------------------------------------
-
-
-def test_bounds_without_a_time_between_them_are_refused() -> None:
-    """By the values, in words."""
-    with pytest.raises(DeclarationError, match="before is 1m and after -2m, so no time is in"):
-        Within("1 minute", "-2 minutes")
-    with pytest.raises(DeclarationError, match="discard_age is -1; it must not be negative"):
-        Within(1, 1, discard_age=-1)
-    for how in ("semi", None, ["left"]):
-        with pytest.raises(DeclarationError, match="must be 'inner', 'left', 'right' or 'full'"):
-            require_kind(how)
