@@ -36,7 +36,6 @@ class NaivePanes:
     window: dict[str, Any]
     watermark: int | None = None
     cells: dict[int, dict[str, Cell]] = field(default_factory=dict)
-    complete: set[int] = field(default_factory=set)
     log: list[tuple[Any, ...]] = field(default_factory=list)
     flushed: bool = False
     clock: int = 0
@@ -69,7 +68,7 @@ class NaivePanes:
 
     def fire_or_wait(self, pane: int, key: str, cell: Cell) -> None:
         """A row has joined: its number may be one at which the pane fires, or the clock begins to count."""
-        is_complete = pane in self.complete
+        is_complete = self.is_over(pane)
         if self.window.get("fires_when") and sum(cell.rows) >= self.window["fires_when"]:
             self.fire_by_rule(pane, key)
             return
@@ -98,7 +97,7 @@ class NaivePanes:
 
     def fire_by_rule(self, pane: int, key: str) -> None:
         """Fire between watermarks: early, or late if the pane is complete."""
-        is_complete = pane in self.complete
+        is_complete = self.is_over(pane)
         self.fire(pane, key, "LATE" if is_complete else "EARLY", complete=is_complete)
 
     def advance(self, watermark: int) -> None:
@@ -112,7 +111,7 @@ class NaivePanes:
             if watermark >= ready:
                 reason = "WATERMARK" if before is None or before < ready else "LATE"
                 self.fire_as_complete(pane, reason, closes=closes)
-            elif pane not in self.complete and self.window.get("early", ("",))[0] == "event_time":
+            elif self.window.get("early", ("",))[0] == "event_time":
                 period = self.window["early"][1]
                 if before is not None and watermark // period > before // period:
                     for key in sorted(key for key, cell in self.cells[pane].items() if cell.new):
@@ -137,10 +136,13 @@ class NaivePanes:
         """Fire a pane that completes, for all its partitions; or one that is complete, for those with new rows."""
         for key, cell in sorted(self.cells[pane].items()):
             waits = cell.complete and "refire" in self.window and not closes
-            begins = pane not in self.complete and (cell.new or "then" not in self.window)
-            if begins or (pane in self.complete and cell.new and not waits):
+            begins = not cell.complete and (cell.new or "then" not in self.window)
+            if begins or (cell.new and not waits):
                 self.fire(pane, key, reason, complete=True, closes=closes)
-        self.complete.add(pane)
+
+    def is_over(self, pane: int) -> bool:
+        """Whether the watermark has reached the end of a pane."""
+        return self.watermark is not None and self.watermark >= self.end_of(pane)
 
     def fire(self, pane: int, key: str, reason: str, *, complete: bool, closes: bool = False) -> None:
         """Add a row to the log."""

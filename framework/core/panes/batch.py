@@ -63,7 +63,9 @@ class TimeIntervalBatch:
         parts = PaneParts(spec, store, self._record, keys, geometry, self._results, self._last)
         contents, output = (make or _contents_and_output)(parts)
         counts = FiringCounts(store, keys)
-        cells = CellFirings(spec.window, keys, store, self._record) if spec.window.keeps_firings else None
+        cells = (
+            CellFirings(spec.window, keys, store, self._record, geometry.ends) if spec.window.keeps_firings else None
+        )
         self._window = TimeIntervalWindow(
             spec.window, self._record, keys, contents, output, counts, geometry, cells=cells
         )

@@ -7,7 +7,7 @@ docs/semantics.md section 6.7. Where panes are plays no part here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -97,9 +97,16 @@ class CellFirings:
     """The cells that this batch reads or writes. `record` says what is stored, and which numbers have unfired rows."""
 
     def __init__(
-        self, options: PaneFiringOptions, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord
+        self,
+        options: PaneFiringOptions,
+        keys: PartitionKeys,
+        store: KeyGroupStore,
+        record: IntervalRecord,
+        ends: Callable[[np.ndarray], np.ndarray],
     ) -> None:
-        """Load nothing yet."""
+        """Load nothing yet; `ends` returns the watermarks at which numbers are complete."""
+        self._begins_anew = options.then is not None
+        self._ends = ends
         self._early, self._refire = options.early or _NOT_BY_RULE, options.refire or _NOT_BY_RULE
         self._keys = keys
         self._record = record
@@ -154,10 +161,16 @@ class CellFirings:
         if FIRST_COLUMN in self._of_cells:
             self._set_clock(begins, now)
 
-    def fires_late(self, number: int) -> np.ndarray:
-        """Return the cells of a complete number that an advancing watermark makes fire, by code."""
-        cells = self.unfired(number)
-        return cells if self._refire is _NOT_BY_RULE else cells[self.never_complete(cells)]
+    def at_watermark(self, number: int, *, closes: bool) -> np.ndarray:
+        """Return the cells of a complete number that an advancing watermark, which may close it, makes fire, by code.
+
+        It is the same whether other partitions were there when the number was complete.
+        """
+        cells = self.of(number)
+        has_new, first = self._of_cells[NEW_COLUMN][cells] > 0, self.never_complete(cells)
+        again = has_new & (closes or self._refire is _NOT_BY_RULE)
+        found: np.ndarray = cells[again | (first & (has_new | (not self._begins_anew)))]
+        return found
 
     def _set_clock(self, begins: np.ndarray, now: int) -> None:
         """Set when cells fire by the clock that have their first new rows now."""
@@ -252,12 +265,11 @@ class CellFirings:
             self._record.unfired[number] = NEVER if due is None else int(due[self._numbers == number].min())
 
     def _by_phase(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return whether new rows of each cell are early, as its number is not complete; and whether they are late.
+        """Return whether new rows of each cell are early, before the end of its number; and whether they are late.
 
-        They are neither if it is complete and the cell has not fired as that, which the next watermark makes it do.
+        They are neither if the cell has not fired as complete by then, which the next watermark makes it do.
         """
-        complete = [number for number, state in self._record.panes.items() if state.complete]
-        is_complete = np.isin(self._numbers[cells], np.array(complete, dtype=np.int64))
+        is_complete = self._ends(self._numbers[cells]) <= self._record.watermark
         return ~is_complete, is_complete & self._of_cells[COMPLETE_COLUMN][cells]
 
     def _stored_cells(self, at: np.ndarray) -> pa.Table:

@@ -409,9 +409,7 @@ class TimeIntervalWindow:
 
     def _firing(self, pane: int, state: PaneRecord, reason: Reason, *, closes: bool) -> PaneFiring | None:
         if self.cells is not None:
-            late = self.cells.unfired if closes else self.cells.fires_late
-            begun = self.cells.unfired if self.window.then is not None else self.cells.of
-            cells = late(pane) if state.complete else begun(pane)
+            cells = self.cells.at_watermark(pane, closes=closes)
             return self._firing_of(self.cells, pane, cells, reason, complete=True)
         if not state.complete:
             return PaneFiring(reason=reason)
@@ -434,7 +432,7 @@ class TimeIntervalWindow:
         """Fire some cells of some panes: early, or late where the pane is complete."""
         transitions = []
         for pane, fires in found:
-            complete = self.record.panes[pane].complete
+            complete = self.geometry.end(pane) <= self.record.watermark
             reason = Reason.LATE if complete else Reason.EARLY
             trigger = self._firing_of(cells, pane, fires, reason, complete=complete)
             transitions.append(PaneTransition(pane=pane, trigger=trigger))

@@ -311,3 +311,12 @@ def test_a_condition_is_tried_at_every_row_however_many_come_at_once() -> None:
     expected = shown(run(by_rows, one_by_one), "n", "sum", "refinement")
     assert sorted(shown(run(by_rows, [[rows(*values)]]), "n", "sum", "refinement")) == sorted(expected)
     assert len(expected) == 3 * (399 // 7)
+
+
+def test_a_partition_first_seen_after_the_end_is_not_early_whoever_else_is_in_the_pane() -> None:
+    """It fires as complete at the next advancing watermark, alone in its key group or not."""
+    spec = spec_of(TimeInterval(10, discard_age=5, early=Every(rows=1)))
+    late = [[watermark(10), rows(("a", 1, 1))], [watermark(11)]]
+    together = shown(run(spec, [[rows(("b", 1, 1))], *late]), "sum", "reason")
+    assert [row for row in together if row[0] == "a"] == [("a", 0, 1, "LATE")]
+    assert shown(run(spec, late), "sum", "reason") == [("a", 0, 1, "LATE")]
