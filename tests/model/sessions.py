@@ -117,7 +117,7 @@ class NaiveSessions:
             return
         before, self.watermark = self.watermark, watermark
         period = self._fires_by("event_time")
-        passes = period and watermark // period > before // period
+        passes = period and before != NEVER and watermark // period > before // period
         for key, end, session in self._by_end():
             ready = end + self.age if self.emit == "on_close" else end
             if (session.new or not session.complete) and ready <= watermark:
