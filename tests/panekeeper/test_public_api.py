@@ -24,9 +24,9 @@ ERRORS = """
     StateVersionError TableVersionLost UntrustedSavepoint
 """
 DECLARATIONS = """
-    AllOf AnyOf Cumulate
-    Batched Count Delta Duration Emit Event EventType Listener Operator Pane PartitionAge PartitionCount PartitionUse
-    Punctuation Reason Sliding Time TimeInterval Timing Tumbling TupleCount UserPolicy agg days hours minutes seconds
+    AllOf AnyOf Batched Count Cumulate Delta Duration Emit Event EventType Every Listener Operator Pane PartitionAge
+    PartitionCount PartitionUse Punctuation Reason Session Sliding Time TimeInterval Timing Tumbling TupleCount
+    UserPolicy agg days hours minutes seconds
 """
 JOBS = """
     BatchReport Drained Job KafkaSink MetricsEndpoint Sink Status job ports publish_metrics serve_metrics session
@@ -41,19 +41,36 @@ PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEP
 AGGREGATES = [
     "Aggregate",
     "UserAggregate",
+    "all",
+    "any",
     "approx_distinct",
     "arg_max",
     "arg_min",
+    "bit_or",
     "collect",
+    "corr",
     "count",
+    "count_distinct",
+    "count_if",
+    "covariance",
+    "expr",
     "first",
+    "first_row",
+    "histogram",
     "last",
+    "last_row",
     "max",
     "mean",
     "min",
+    "quantiles",
+    "skewness",
     "stddev",
     "sum",
+    "top_k",
+    "top_rows",
     "user",
+    "variance",
+    "weighted_mean",
 ]
 
 
