@@ -1,8 +1,10 @@
-"""Rows of sessions that were folded before they reached their key group: one partial row for each partition and slice.
+"""Rows of sessions that were folded before they reached their key group: one partial row for those that are together.
 
-A slice is as long as the gap, so its rows are in one session. They are folded where that changes nothing: each
-aggregate merges partial results to the last bit, and none of the rows that come together is too late by itself. Of
-those that are, which rows came before them decides, so they stay rows, and all others with them.
+Rows of a partition that are within a gap of each other are in one session, whatever comes later. They are folded where
+that changes nothing: each aggregate merges partial results to the last bit, and none of the rows that come together is
+too late by itself. Of those that are, which rows came before them decides, so they stay rows, and all others with them.
+
+A partial row is in the cell of its first row (`cells.py`), as all of its rows are in the session of that cell.
 """
 
 from __future__ import annotations
@@ -14,17 +16,17 @@ import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
-from panekeeper.framework.core.panes.partial_rows import (
-    FoldedRows,
-    exact_accumulators,
-    fold_cells,
-    gains,
-)
+from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, FoldedRows, append_states, exact_accumulators
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.sessions.joins import connected
+from panekeeper.framework.core.sessions.open_table import NEVER
 from panekeeper.framework.declarations.windows import Session
 
 FIRST_TIME_COLUMN = "_first"
 LAST_TIME_COLUMN = "_last"
 """Times of the first and of the last row that a partial row stands for, us."""
+_LEAST_GAIN = 2
+"""Rows are folded if there are at least as many times more of them than partial rows."""
 
 
 @dataclass(frozen=True)
@@ -55,15 +57,24 @@ class SessionFolding:
         assert gap is not None
         if not len(times) or int(times.min()) + gap + self.window.age_us <= watermark:
             return None
-        slices = times // gap
-        if not gains(rows, slices, self.keys):
+        keys = PartitionKeys(self.keys)
+        rows = keys.with_normal_keys(rows)
+        codes = keys.encode(rows)
+        parts = connected(codes, times, times + gap)
+        count = int(parts.max()) + 1
+        if count * _LEAST_GAIN > len(times):
             return None
-        folded, cells = fold_cells(rows, slices, self.keys, self.accumulators)
-        first = np.full(folded.num_rows, np.iinfo(np.int64).max)
-        last = np.full(folded.num_rows, np.iinfo(np.int64).min)
-        np.minimum.at(first, cells, times)
-        np.maximum.at(last, cells, times)
-        place = np.empty(folded.num_rows, dtype=np.int64)
-        place[cells[::-1]] = np.arange(len(cells))[::-1]  # where a cell repeats, the last assignment stays
-        table = folded.append_column(FIRST_TIME_COLUMN, pa.array(first)).append_column(LAST_TIME_COLUMN, pa.array(last))
+        place = np.empty(count, dtype=np.int64)
+        place[parts[::-1]] = np.arange(len(parts))[::-1]  # where a part repeats, the last assignment stays
+        first, last = np.full(count, NEVER), np.full(count, -NEVER)
+        np.minimum.at(first, parts, times)
+        np.maximum.at(last, parts, times)
+        columns = {
+            NUMBER_COLUMN: pa.array(np.bincount(parts)),
+            FIRST_TIME_COLUMN: pa.array(first),
+            LAST_TIME_COLUMN: pa.array(last),
+        }
+        arrived = np.arange(rows.num_rows, dtype=np.int64)
+        states = [one.fold([], parts, count, rows, arrived) for one in self.accumulators]
+        table = append_states(with_keys(pa.table(columns), keys, codes[place]), states)
         return FoldedRows(table, place, np.empty(0, dtype=np.int64))
