@@ -16,7 +16,7 @@ import pyarrow as pa
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.operator import Operator
-from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.declarations.windows import ArrivalWindow, Window
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.script import Clock, Restart, Watermark, rows_table
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, ScriptPort
@@ -204,7 +204,11 @@ def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[
     """Return the micro-batches of a script, and whether it says what the watermark is."""
     if isinstance(script, str | bytes | Mapping) or not isinstance(script, Sequence):
         raise DeclarationError(f"script is {script!r}; it must be a list of micro-batches, each a list of rows")
-    has_panes = [port for port in ports if port.options.get("event_time") is not None]
+    has_panes = [
+        port
+        for port in ports
+        if port.options.get("event_time") is not None and not isinstance(port.window, ArrivalWindow)
+    ]
     has_watermarks = any(isinstance(item, Watermark) for item in script)
     found, schemas = list[ScriptBatch](), [port.arrow_columns for port in ports]
     empty = tuple(one.empty_table() for one in schemas)

@@ -206,6 +206,33 @@ def test_an_idle_stream_goes_on_with_the_clock_of_the_script() -> None:
         run(TimeInterval(10), idle_after="15 seconds", when_idle="advance", engine="spark", **how)
 
 
+def test_two_ports_without_windows_are_joined() -> None:
+    """By the arguments of `join_within`; the watermark follows the rows, or the script."""
+    how: dict[str, Any] = TIMED | {"ports": {"a": {}, "b": {}}, "join_within": {"before": 5, "after": 5, "how": "left"}}
+    one, near = {"k": "x", "t": 1, "v": 1}, {"k": "x", "t": 3, "v": 2}
+    found = run(script=[{"a": [one]}, Restart(), {"b": [near]}], **how)
+    assert [(row["left_v"], row["right_v"], row["reason"], row["batch"]) for row in found] == [(1, 2, "MATCH", 2)]
+    found = run(script=[{"a": [one]}, Watermark(30), {"b": [near]}], **how)
+    assert [(row["left_v"], row["right_v"], row["reason"], row["batch"]) for row in found] == [(1, None, "NO_MATCH", 1)]
+    assert [row["reason"] for row in found.quarantine] == ["LATE"]
+
+
+def test_groups_within_a_window_are_ranked_as_a_job_does_it() -> None:
+    """What `.aggregate()` takes by keyword goes there."""
+    rows = [{"k": "a", "t": 1, "v": value} for value in (1, 2, 2)]
+    aggregates = {"n": agg.count()}
+    found = run(
+        TimeInterval(10),
+        aggregates=aggregates,
+        group_within="v",
+        top=1,
+        by="n desc",
+        script=[rows, Watermark(10)],
+        **TIMED,
+    )
+    assert [(row["v"], row["n"], row["rank"]) for row in found] == [(2, 2, 1)]
+
+
 def test_bad_rows_are_quarantined_by_the_rules_of_a_job() -> None:
     """With all columns, also those that the job does not read, and by the first rule that holds."""
     script = [
@@ -419,6 +446,10 @@ def _refused() -> dict[str, tuple[Callable[[], Any], str]]:
             r"script\[0\] is .*a dict of lists of rows by 'a', 'b'",
         ),
         "a watermark without event time": (with_script(ROWS, Watermark(3)), "no window goes by event time"),
+        "a watermark of a window that has none": (
+            with_script(Watermark(3), **TIMED),
+            "no window goes by event time",
+        ),
         "a watermark that goes back": (
             with_script(Watermark(3), Watermark(2), **TIMED, window=TimeInterval(1)),
             r"script\[1\] is Watermark\(to=2\), but a watermark never goes back",
