@@ -25,7 +25,6 @@ def run(readings: Readings) -> Job:
     return job
 
 
-@pytest.mark.extended
 def test_rows_beside_a_record_that_comes_late_are_still_there(
     readings: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
