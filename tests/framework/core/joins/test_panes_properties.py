@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panekeeper.framework.declarations.joins import PaneJoinKind
-from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
 from tests.framework.core.joins.join_batches import FLUSH, Groups, Item, cut, spec
 from tests.model.interval_cases import windows
 from tests.model.time_intervals import NaiveTimeInterval
@@ -103,9 +104,10 @@ def test_results_are_those_of_the_naive_panes(
 ) -> None:
     """Each firing of a partition has all that its rows make together then, in whatever batches and key groups."""
     window = window | {"partitioned": True}
-    declared = TimeInterval(
+    period: Any = window.get("creationPeriod")
+    make = partial(Cumulate, period) if window.get("cumulates") else partial(TimeInterval, creation_period=period)
+    declared = make(
         window["intervalDuration"],
-        creation_period=window.get("creationPeriod"),
         discard_age=window["discardAge"],
         interval_offset=window["intervalOffset"],
         late=window["late"],
