@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import job
     from panekeeper.framework.builder.windowed import ports, windowed
     from panekeeper.framework.declarations import aggregates as agg
+    from panekeeper.framework.declarations.calendar import Calendar
     from panekeeper.framework.declarations.durations import Duration, days, hours, minutes, seconds
     from panekeeper.framework.declarations.errors import (
         CheckpointError,
@@ -100,6 +101,7 @@ __all__ = [
     "ArchiveUnreachable",
     "BatchReport",
     "Batched",
+    "Calendar",
     "CheckpointError",
     "CheckpointInUse",
     "CheckpointReason",
@@ -192,6 +194,7 @@ __all__ = [
 _WHERE = {
     "panekeeper.framework.builder.outputs": "job",
     "panekeeper.framework.builder.windowed": "ports windowed",
+    "panekeeper.framework.declarations.calendar": "Calendar",
     "panekeeper.framework.declarations.durations": "Duration days hours minutes seconds",
     "panekeeper.framework.declarations.errors": """
         CheckpointError CheckpointInUse CorruptState DeclarationError DrainTimeout EventError

@@ -53,7 +53,8 @@ class History:
     Attributes:
         numbers: aggregate -> its number in the names of the columns in which its partial results are stored.
         next_number: the number of the next aggregate that is added; none is given twice.
-        begins: aggregate that was added -> start of the first pane that has it, us since the epoch; None: all have it.
+        begins: aggregate that was added -> start of the first pane that has it, us since the epoch; of a calendar, its
+            number, which does not depend on what is known of the zone. None: all have it.
         retired: result column of an aggregate that was removed -> its type, as text; it is null from then on.
         closed: the panes that a change of the discard age found closed; None if it never changed.
         declaration: how many declarations of a stream came before that lack a column which one after them has.
@@ -128,7 +129,9 @@ def upgraded(
     numbers |= {name: history.next_number + place for place, name in enumerate(added)}
     begins = {name: start for name, start in history.begins.items() if name in names}
     start = None
-    if last_pane is not None:
+    if last_pane is not None and "window.calendar" in new:
+        start = last_pane + 1
+    elif last_pane is not None:
         period, offset = new["window.creation_period_us"], new["window.interval_offset_us"]
         start = (last_pane + 1) * period + (offset if new.get("window.cumulates") else offset % period)
     begins |= dict.fromkeys(added, start)

@@ -38,6 +38,7 @@ from panekeeper.framework.core.job_spec import TIMESTAMP, Idle, JobSpec, PortSpe
 from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_groups
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
+from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import PaneFiringOptions
@@ -193,6 +194,11 @@ class WindowedStream:
                 raise DeclarationError(
                     f"the window fires by the wall clock, and arrival_time={self._intake.arrival_time!r} is another "
                     "clock; leave out arrival_time, or let it fire by Every(rows=...) or Every(event_time=...)"
+                )
+            if isinstance(window, Calendar) and self._intake.pane_time != TIMESTAMP and window.zone != "UTC":
+                raise DeclarationError(
+                    f"zone is {window.zone!r}, but the event time {self._intake.event_time!r} is a timestamp_ntz, "
+                    "which is in no zone; give zone='UTC' for the calendar that it is in, or cast it to timestamp"
                 )
             if isinstance(window, Session):
                 window = _with_found_gap(window, self._intake)

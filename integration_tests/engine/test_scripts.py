@@ -10,6 +10,7 @@ from panekeeper import (
     AllOf,
     AnyOf,
     Batched,
+    Calendar,
     Count,
     Cumulate,
     Event,
@@ -68,6 +69,12 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         "aggregates": SUMS | {"all": agg.collect("v")},
         "event_time": "t",
         "script": [*ROWS[:3], Watermark(20), *ROWS[3:6], Watermark(50), *ROWS[6:], Watermark(100)],
+    },
+    "calendar": {
+        "window": Calendar("day", zone="America/New_York", starts="19:01", discard_age="1 minute"),
+        "aggregates": SUMS,
+        "event_time": "t",
+        "script": [*ROWS[:3], Watermark(61), *ROWS[3:], Watermark(100)],
     },
     "ports": {
         "ports": {

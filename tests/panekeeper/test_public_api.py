@@ -24,8 +24,8 @@ ERRORS = """
     StateVersionError TableVersionLost UntrustedSavepoint
 """
 DECLARATIONS = """
-    AllOf AnyOf Batched Count Cumulate Delta Duration Emit Event EventType Every Listener Operator Pane PartitionAge
-    PartitionCount PartitionUse Punctuation Reason Session Sliding Time TimeInterval Timing Tumbling TupleCount
+    AllOf AnyOf Batched Calendar Count Cumulate Delta Duration Emit Event EventType Every Listener Operator Pane
+    PartitionAge PartitionCount PartitionUse Punctuation Reason Session Sliding Time TimeInterval Timing Tumbling TupleCount
     UserPolicy agg days hours minutes seconds
 """
 JOBS = """

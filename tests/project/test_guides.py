@@ -27,6 +27,7 @@ DECLARATIONS = {
         "AllOf",
         "AnyOf",
         "Batched",
+        "Calendar",
         "Count",
         "Cumulate",
         "Delta",

@@ -4,6 +4,7 @@ batch.py             what is loaded, processed and stored in one batch?
 window.py            when does a pane complete, fire again and close?
 late_rows.py         which panes does a row join, and what becomes of a late one?
 geometry.py          where are panes and slices?
+calendar.py          which instants do the panes of a calendar begin at?
 slice_aggregates.py  what does a pane hold: partial aggregates by slice
 partial_rows.py      how are rows folded before they reach their key group?
 row_buffer.py        what does a pane hold: rows, for an operator or an aggregate that cannot be merged

@@ -11,11 +11,13 @@ Panes have no lower bound: pane k exists for every integer k, and nothing specia
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from panekeeper.framework.core.panes.calendar import CalendarPanes
 from panekeeper.framework.core.stable_order import distinct, gather_ranges
+from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
 from panekeeper.state.history import ClosedPanes
 
@@ -37,6 +39,8 @@ class Geometry:
     @classmethod
     def of(cls, window: TimeInterval, closed: ClosedPanes | None = None) -> Geometry:
         """Return the geometry of a declared window; whole periods in the offset only number the panes otherwise."""
+        if isinstance(window, Calendar):
+            return CalendarGeometry(1, 1, 0, window.age_us, closed, calendar=CalendarPanes.of(window))
         if isinstance(window, Cumulate):
             return CumulatedGeometry(window.duration_us, window.period_us, window.offset_us, window.age_us, closed)
         return cls(window.duration_us, window.period_us, window.offset_us % window.period_us, window.age_us, closed)
@@ -100,9 +104,9 @@ class Geometry:
         end = end if self.closed is None else max(end, self.closed.end_us)
         return self.last_ending_by(end)
 
-    def first_from(self, time: int) -> int:
-        """Return the first pane that starts at this time or after."""
-        return -((self.offset - time) // self.period)
+    def first_from(self, start: int) -> int:
+        """Return the first pane from a recorded start on (`History.begins`)."""
+        return -((self.offset - start) // self.period)
 
     def slices(self, times: np.ndarray) -> np.ndarray:
         """Return the slice of each event time."""
@@ -160,9 +164,9 @@ class CumulatedGeometry(Geometry):
         """Return the newest pane that ends at this time or before."""
         return (time - self.offset) // self.period - 1
 
-    def first_from(self, time: int) -> int:
-        """Return the first pane that starts at this time or after."""
-        return -((self.offset - time) // self.duration) * self.slices_a_pane
+    def first_from(self, start: int) -> int:
+        """Return the first pane from a recorded start on."""
+        return -((self.offset - start) // self.duration) * self.slices_a_pane
 
     def newest_pane(self, slices: np.ndarray) -> np.ndarray:
         """Return the newest pane that holds each slice: the one that ends last."""
@@ -175,3 +179,38 @@ class CumulatedGeometry(Geometry):
     def slice_range(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """First slice of each pane, and the first after it."""
         return panes // self.slices_a_pane * self.slices_a_pane, panes + 1
+
+
+@dataclass(frozen=True)
+class CalendarGeometry(Geometry):
+    """Panes of a calendar, each of which is one slice of the same number: so duration and period are 1 slice."""
+
+    calendar: CalendarPanes = field(kw_only=True)
+
+    def start(self, pane: int) -> int:
+        """Return the first instant of pane k."""
+        return int(self.starts(np.array([pane]))[0])
+
+    def starts(self, panes: np.ndarray) -> np.ndarray:
+        """Return the first instant of each pane."""
+        return self.calendar.starts(panes)
+
+    def end(self, pane: int) -> int:
+        """Return the first instant after pane k."""
+        return self.start(pane + 1)
+
+    def ends(self, panes: np.ndarray) -> np.ndarray:
+        """Return the first instant after each pane."""
+        return self.calendar.starts(panes + 1)
+
+    def last_ending_by(self, time: int) -> int:
+        """Return the newest pane that ends at this time or before."""
+        return int(self.slices(np.array([time]))[0]) - 1
+
+    def first_from(self, start: int) -> int:
+        """Return the first pane from a recorded start on: that of a calendar is recorded by its number."""
+        return start
+
+    def slices(self, times: np.ndarray) -> np.ndarray:
+        """Return the slice of each event time."""
+        return self.calendar.numbers(times)
