@@ -40,7 +40,7 @@ class IntervalRecord:
     flushed: bool = False
     """A flush closed every pane for good."""
     panes: dict[int, PaneRecord] = field(default_factory=dict)
-    """Open panes by number k; the pane starts at k * period + offset."""
+    """Open panes by number k: those of equal length start at k * period + offset, those of a calendar are its own."""
     segments: dict[int, int] = field(default_factory=dict)
     """Stored partial aggregates: first slot (bucket of event time) -> how many slots its segment holds."""
     row_runs: dict[tuple[int, int], int] = field(default_factory=dict)

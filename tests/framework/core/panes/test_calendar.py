@@ -77,10 +77,8 @@ def test_the_core_has_the_events_of_the_model(
     zone, (unit, starts) = change[0], calendar
     late, age = data.draw(st.sampled_from(["pane", "tuple"])), data.draw(st.sampled_from([0, 3600, 100_000]))
     window = {"kind": "timeInterval", "intervalDuration": 1, "event_time": "ts", "partitioned": True}
-    vector: dict[str, Any] = {
-        "window": window | {"discardAge": age, "late": late},
-        "input": data.draw(inputs(us(change[1]))),
-    }
+    window |= {"discardAge": age, "late": late}
+    vector: dict[str, Any] = {"window": window, "input": data.draw(inputs(us(change[1])))}
     declared = Calendar(unit, zone=zone, starts=starts, discard_age=age, late=late)
     parsed = replace(parse(vector), window=declared)
     places: Any = st.just("each") | st.lists(st.integers(0, len(parsed.items) - 1), max_size=4)

@@ -214,18 +214,19 @@ def test_rows_that_are_folded_before_they_arrive_count_for_an_aggregate_that_was
 def test_an_aggregate_that_is_added_to_a_calendar_begins_with_the_first_pane_without_rows() -> None:
     """Of days of New York: it is recorded by the number of the pane."""
 
-    def days(age: str, **aggregates: agg.Aggregate) -> JobSpec:
-        return replace(minute_job(**aggregates), window=Calendar("day", zone="America/New_York", discard_age=age))
+    def days(**aggregates: agg.Aggregate) -> JobSpec:
+        window = Calendar("day", zone="America/New_York", discard_age="1 day")
+        return replace(minute_job(60, **aggregates), window=window)
 
     hour = 3600
-    job = UpgradedJob(days("1 day", n=agg.count()))
+    job = UpgradedJob(days(n=agg.count()))
     job.run([Rows(rows(("a", 6 * hour, 1)))])
-    job.upgrade(days("2 days", n=agg.count(), total=agg.sum("n")))
+    job.upgrade(days(n=agg.count(), total=agg.sum("n")))
     later = rows(("a", 4 * hour, 9), ("a", 28 * hour, 3), ("a", 29 * hour, 5), ("a", 60 * hour, 7))
     job.run([Rows(later), Watermark(100 * hour * 1_000_000)])
     got = {us_of(row["pane_start"]) // 1_000_000 // hour: (row["n"], row["total"]) for row in job.log}
     assert got == {-19: (1, None), 5: (2, None), 29: (1, 5), 53: (1, 7)}
-    assert job.record["history"]["begins"] == {"n": None, "total": 1}
+    assert job.record["history"]["begins"] == {"total": 1}
 
 
 def test_what_a_row_of_an_older_pane_holds_does_not_concern_an_aggregate_that_begins_later() -> None:
