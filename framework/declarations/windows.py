@@ -138,7 +138,7 @@ class Cumulate(TimeInterval):
     """Panes in event time that begin together and end step after step: of each `size`, one after 1, 2, ... steps.
 
     `Cumulate("1 hour", "1 day")` has the results of the day so far at each full hour. All else is as for
-    `TimeInterval`; a row is kept once, however many panes it is in (docs/semantics.md section 6.8).
+    `TimeInterval`; a row is kept once, however many panes it is in (docs/semantics.md section 6.9).
 
     Args:
         step: the difference between the ends of two neighbouring panes, > 0.
