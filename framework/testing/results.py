@@ -62,6 +62,10 @@ def quarantined(table: pa.Table | None, batch: int) -> list[dict[str, Any]]:
 
 
 def _in_seconds(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_in_seconds(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _in_seconds(one) for name, one in value.items()}
     if not isinstance(value, datetime):
         return value
     us = time_us(value, "time")

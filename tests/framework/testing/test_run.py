@@ -25,6 +25,7 @@ from panekeeper import (
     Listener,
     Operator,
     Punctuation,
+    Session,
     Sliding,
     StateContext,
     StateHandler,
@@ -45,6 +46,18 @@ SUM = {"total": agg.sum("v")}
 def panes(rows: Results) -> list[tuple[Any, ...]]:
     """Batch, start of the pane in seconds, total and refinement of each firing."""
     return [(row["batch"], row["pane_start"], row["total"], row["refinement"]) for row in rows.in_seconds]
+
+
+def test_times_inside_arrays_and_structs_are_in_seconds_too() -> None:
+    """As the sessions that one replaces, rows of `last_row`, and values of `collect`."""
+    found = run(
+        Session("10 seconds", discard_age="1 minute"),
+        aggregates={"last": agg.last_row(by="t", columns=["t"]), "all": agg.collect("t")},
+        script=[[{"k": "a", "t": 5}], Watermark(20), [{"k": "a", "t": 1.5}], Watermark(30)],
+        **TIMED,
+    )
+    shown = [(row["replaces"], row["last"], row["all"]) for row in found.in_seconds]
+    assert shown == [([], {"t": 5}, [5]), ([5], {"t": 5}, [5, 1.5])]
 
 
 def test_rows_have_the_number_of_their_micro_batch_and_the_columns_of_the_log() -> None:
