@@ -49,6 +49,9 @@ class IntervalRecord:
     """Stored results of the last firings, where the next takes them back: as `firing_runs`."""
     firing_runs: dict[int, int] = field(default_factory=dict)
     """Stored cells of panes with a rule for their firings: first pane -> how many panes its segment holds."""
+    fill_until: int | None = None
+    """Panes without rows that end by then get results, us; segment ("fills", 0, 0) says of which partitions. None:
+    there is no such segment."""
     clock: int | None = None
     """The time of the wall clock that ticks have brought, us; None where nothing fires by it, or before the first."""
     unfired: dict[int, int] = field(default_factory=dict)
@@ -70,6 +73,8 @@ class IntervalRecord:
         }
         if self.clock is not None:
             fields["clock"] = self.clock
+        if self.fill_until is not None:
+            fields["fill_until"] = self.fill_until
         if self.last_runs:
             fields["last"] = sorted(self.last_runs.items())
         if self.firing_runs:
@@ -91,6 +96,7 @@ class IntervalRecord:
             segments=dict(fields["segments"]),
             row_runs={(first, slots): values for first, slots, values in fields["row_runs"]},
             clock=fields.get("clock"),
+            fill_until=fields.get("fill_until"),
             last_runs=dict(fields.get("last", ())),
             firing_runs=firing_runs,
             unfired=unfired,

@@ -336,6 +336,8 @@ class StreamWithWindow:
             raise DeclarationError(
                 f"fires_when is {window.fires_when!r}, a rule for one result; leave out group_within"
             )
+        if window.fill is not None:
+            raise DeclarationError(f"fill is {window.fill!r}, of one result a pane; leave out group_within")
         columns = given["group_within"]
         if isinstance(columns, str | list | tuple):
             columns = [intake.find("group_within", one) for one in ([columns] if isinstance(columns, str) else columns)]
@@ -688,6 +690,10 @@ def _with_operator(
             raise DeclarationError(
                 f"results is {one.window.results!r}, which is for aggregates; an operator gets the whole content of a "
                 "pane, and emits what it will: leave out results"
+            )
+        if isinstance(one.window, PaneFiringOptions) and one.window.fill is not None:
+            raise DeclarationError(
+                f"fill is {one.window.fill!r}, which is for aggregates; an operator gets rows, so leave it out"
             )
         require_possible_event(operator, [one.window], has_handlers=bool(all_handlers))
     for listener in listeners:

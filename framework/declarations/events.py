@@ -67,6 +67,7 @@ class Reason(Enum):
     EARLY = "EARLY"
     WATERMARK = "WATERMARK"
     LATE = "LATE"
+    FILLED = "FILLED"
     COUNT = "COUNT"
     TIME = "TIME"
     DELTA = "DELTA"

@@ -20,6 +20,10 @@ Results = Literal["accumulating", "discarding", "retracting"]
 """Which rows a firing shows (docs/semantics.md section 6.8)."""
 
 
+Fill = Literal["null", "last", "zero"]
+"""What a pane without rows shows (docs/semantics.md section 6.11)."""
+
+
 @dataclass(frozen=True)
 class Every:
     """How often something fires: by the wall clock, by rows, or by event time; one of the three.
@@ -137,17 +141,22 @@ class PaneFiringOptions(FiringOptions):
         fires_when: a condition over the result columns, as `agg.expr` takes it, tried after each row: the pane fires if
             it holds.
         then: `"begin_anew"`: a pane is empty after it has fired.
+        fill: what a pane without rows shows, for a partition with rows before: `"null"`, `"zero"` or `"last"`.
+        fill_for: how long after the end of the partition's last pane with rows panes are filled.
     """
 
     refire: Every | None = None
     results: Results = "accumulating"
     fires_when: str | None = None
     then: Literal["begin_anew"] | None = None
+    fill: Fill | None = None
+    fill_for: Duration | None = None
 
     def require_possible_firing(self, *, takes_late_rows: bool = True) -> None:
         """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
         super().require_possible_firing()
         self._require_possible_condition()
+        self._require_possible_fill()
         require_one_of(("accumulating", "discarding", "retracting"), self.results, "results")
         if self.refire is not None and self.refire.event_time is not None:
             raise DeclarationError(
@@ -163,7 +172,13 @@ class PaneFiringOptions(FiringOptions):
     @property
     def keeps_firings(self) -> bool:
         """Whether each cell needs a record of how often it fired, and of the rows since."""
-        return super().keeps_firings or self.results != "accumulating" or self.fires_when is not None
+        rules = self.results != "accumulating", self.fires_when is not None, self.fill is not None
+        return super().keeps_firings or any(rules)
+
+    @property
+    def fill_for_us(self) -> int:
+        """How long panes without rows are filled, in microseconds of event time; 0 if they are not."""
+        return 0 if self.fill_for is None else to_us(self.fill_for, "fill_for")
 
     @property
     def forgets(self) -> bool:
@@ -207,6 +222,30 @@ class PaneFiringOptions(FiringOptions):
                 f"fires_when is {self.fires_when!r}, which is no condition; write one, as 'sum >= 9'"
             )
 
+    def _require_possible_fill(self) -> None:
+        if self.fill is None:
+            if self.fill_for is not None:
+                raise DeclarationError(
+                    f"fill_for is {self.fill_for!r}, but there is no fill; give fill='null', 'last' or 'zero', or "
+                    "leave it out"
+                )
+            return
+        require_one_of(("null", "last", "zero"), self.fill, "fill")
+        if self.fill_for is None:
+            raise DeclarationError(
+                f"fill is {self.fill!r} without fill_for, so a partition would be filled for ever; say for how long "
+                "after its last rows, as in fill_for='1 day'"
+            )
+        require_positive(self.fill_for, "fill_for")
+        others = [*self._every, *(["emit"] if self.emit == "on_update" else [])]
+        others += ["results"] if self.results != "accumulating" else []
+        others += ["fires_when"] if self.fires_when is not None else []
+        if others:
+            raise DeclarationError(
+                f"fill is {self.fill!r}, for panes that fire once they are complete, with all their rows; leave out "
+                f"{' and '.join(others)}"
+            )
+
     @property
     def _every(self) -> dict[str, Every]:
         return super()._every | ({} if self.refire is None else {"refire": self.refire})
@@ -215,7 +254,10 @@ class PaneFiringOptions(FiringOptions):
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         results = {} if self.results == "accumulating" else {"results": self.results}
         condition = {"fires_when": self.fires_when, "then": self.then}
-        return super().firing_declaration() | results | {n: one for n, one in condition.items() if one is not None}
+        fill = {} if self.fill is None else {"fill": self.fill, "fill_for_us": self.fill_for_us}
+        return (
+            super().firing_declaration() | results | fill | {n: one for n, one in condition.items() if one is not None}
+        )
 
 
 def _require_every(what: str, given: object) -> None:

@@ -58,6 +58,9 @@ class TimeInterval(PaneFiringOptions):
         fires_when: a condition over the result columns, `"sum >= 9"`, as `agg.expr` takes it, tried after each row of a
             partition: if it holds, the pane fires.
         then: `"begin_anew"`: a pane is empty after it has fired.
+        fill: what a pane in which a partition has no rows shows, once it has had rows: `"null"`, nulls; `"zero"`, 0 for
+            numbers; `"last"`, the results of its last pane with rows. Without it such a pane has no result.
+        fill_for: with `fill`: only panes are filled that end at most so long after that last pane with rows.
         partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:
@@ -98,6 +101,20 @@ class TimeInterval(PaneFiringOptions):
             )
         require_one_of(("pane", "tuple"), self.late, "late")
         self.require_possible_firing(takes_late_rows=self.age_us > 0)
+        if self.fill is not None:
+            self._require_fillable()
+
+    def _require_fillable(self) -> None:
+        if self.period_us < self.duration_us and not isinstance(self, Cumulate):
+            raise DeclarationError(
+                f"fill is {self.fill!r}, but by creation_period={self.creation_period!r} panes overlap; leave out one "
+                "of them"
+            )
+        if self.fill_for_us < self.period_us:
+            raise DeclarationError(
+                f"fill_for is {self.fill_for!r}, less than one pane after another, so none would be filled; give at "
+                f"least {us_text(self.period_us)}"
+            )
 
     @property
     def duration_us(self) -> int:

@@ -12,6 +12,7 @@ slot_runs.py         how are partial aggregates and rows stored?
 pane_index.py        which rows does a partition have in a pane?
 refinements.py       which partitions must fire again, and how often has each fired?
 firing_rules.py      when does a partition's pane fire next, by rules beside its end; what has it fired before?
+fills.py             which panes without rows does a partition get a result for, and which?
 last_results.py      what has a pane fired last, where the next firing takes it back?
 output.py            how does a firing become result rows of aggregates, or calls of an operator?
 """

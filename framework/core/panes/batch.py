@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import CellFirings
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
@@ -41,6 +42,7 @@ class PaneParts:
     geometry: Geometry
     results: PaneResults
     last: LastResults | None
+    fills: Fills | None
 
 
 class TimeIntervalBatch:
@@ -60,14 +62,17 @@ class TimeIntervalBatch:
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history.closed)
         self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         self._last = LastResults(spec.output, keys, store, self._record) if spec.retracts else None
-        parts = PaneParts(spec, store, self._record, keys, geometry, self._results, self._last)
+        fills = None
+        if spec.window.fill is not None:
+            fills = Fills(spec.window, spec.output, keys, geometry, store, self._record)
+        parts = PaneParts(spec, store, self._record, keys, geometry, self._results, self._last, fills)
         contents, output = (make or _contents_and_output)(parts)
         counts = FiringCounts(store, keys)
         cells = (
             CellFirings(spec.window, keys, store, self._record, geometry.ends) if spec.window.keeps_firings else None
         )
         self._window = TimeIntervalWindow(
-            spec.window, self._record, keys, contents, output, counts, geometry, cells=cells
+            spec.window, self._record, keys, contents, output, counts, geometry, cells=cells, fills=fills
         )
         self.control = NoPartitionControl(self._results.add_drained)
 
@@ -110,7 +115,7 @@ class TimeIntervalBatch:
 
 def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     spec, store, record = parts.spec, parts.store, parts.record
-    keys, geometry, results, last = parts.keys, parts.geometry, parts.results, parts.last
+    keys, geometry, results, last, fills = parts.keys, parts.geometry, parts.results, parts.last, parts.fills
     if spec.aggregates is None:
         if spec.operator is None:
             raise ValueError("a job spec needs aggregates or an operator")
@@ -119,7 +124,7 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
-        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results, last)
+        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results, last, fills)
     condition = None
     if spec.fires_when is not None:
         bound = bind(spec.fires_when, spec.columns)
@@ -129,4 +134,4 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
         isinstance(spec.window, TimeInterval) and spec.window.keeps_panes_apart,
     )
     slices = SliceAggregates(accumulators, keys, geometry, store, record, no_rows, by_pane=by_pane, condition=condition)
-    return slices, AggregatePaneOutput(slices, results, last)
+    return slices, AggregatePaneOutput(slices, results, last, fills)

@@ -224,6 +224,11 @@ class CellFirings:
         fired: np.ndarray = self._of_cells[COUNT_COLUMN][cells]
         return fired
 
+    def are_filled(self, cells: np.ndarray) -> np.ndarray:
+        """Return whether each cell, which is to fire, has never had a row."""
+        filled: np.ndarray = (self._of_cells[NEW_COLUMN][cells] == 0) & (self._of_cells[COUNT_COLUMN][cells] == 0)
+        return filled
+
     def never_complete(self, cells: np.ndarray) -> np.ndarray:
         """Return whether each cell has not fired as complete yet."""
         never: np.ndarray = ~self._of_cells[COMPLETE_COLUMN][cells]

@@ -19,6 +19,7 @@ from panekeeper.framework.core.aggregates.groups import exploded
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
 from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
+from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
@@ -28,6 +29,7 @@ from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason, Timing
 from panekeeper.framework.declarations.operator import Operator
+from panekeeper.state.codec import of_type
 
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
@@ -136,6 +138,8 @@ class Firings:
     refinements: np.ndarray
     finals: pa.Array
     reasons: pa.Array
+    filled: np.ndarray
+    """Whether the partition has never had a row in the pane."""
 
 
 def firings_of(
@@ -144,12 +148,15 @@ def firings_of(
     """Return what fires; None if nothing does. `pairs` returns (codes, panes) of the partitions present in panes."""
     whole = np.array([t.pane for t in transitions if t.trigger and t.trigger.codes is None], dtype=np.int64)
     codes, panes = pairs(whole) if len(whole) else (whole, whole)
-    refinements = np.zeros(len(codes), dtype=np.int32)
+    refinements, filled = np.zeros(len(codes), dtype=np.int32), np.zeros(len(codes), dtype=np.bool_)
     for transition in transitions:
         if transition.trigger and transition.trigger.codes is not None and transition.trigger.refinements is not None:
             codes = np.concatenate([codes, transition.trigger.codes])
             panes = np.concatenate([panes, np.full(len(transition.trigger.codes), transition.pane)])
             refinements = np.concatenate([refinements, transition.trigger.refinements])
+            none = np.zeros(len(transition.trigger.codes), dtype=np.bool_)
+            of_pane = none if transition.trigger.filled is None else transition.trigger.filled
+            filled = np.concatenate([filled, of_pane])
     if not len(codes):
         return None
     order = stable_order(panes)
@@ -160,7 +167,7 @@ def firings_of(
     reason, final = (
         pa.array(of_panes, kind).take(pa.array(at)) for of_panes, kind in ((reasons, pa.string()), (finals, pa.bool_()))
     )
-    return Firings(codes, panes, refinements, final, reason)
+    return Firings(codes, panes, refinements, final, reason, filled[order])
 
 
 class AggregatePaneOutput:
@@ -168,11 +175,18 @@ class AggregatePaneOutput:
 
     has_ordered_drops = False
 
-    def __init__(self, source: AggregateSource, results: PaneResults, last: LastResults | None = None) -> None:
-        """`last` has the last results, where each firing takes the one before back."""
+    def __init__(
+        self,
+        source: AggregateSource,
+        results: PaneResults,
+        last: LastResults | None = None,
+        fills: Fills | None = None,
+    ) -> None:
+        """`last` has the last results, where each firing takes the one before back; `fills` those without rows."""
         self._source = source
         self._results = results
         self._last = last
+        self._fills = fills
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Do nothing: the rows are in their cells."""
@@ -185,7 +199,9 @@ class AggregatePaneOutput:
         if not (fired := firings_of(transitions, self._source.pairs)):
             return
         codes, panes, refinements = fired.codes, fired.panes, fired.refinements
-        columns, final, reason = self._source.results(codes, panes), fired.finals, fired.reasons
+        columns, final, reason = self._results_of(fired), fired.finals, fired.reasons
+        if self._fills is not None:
+            reason = pc.if_else(pa.array(fired.filled), Reason.FILLED.value, reason)
         if self._last is None:
             self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), final, reason)
             return
@@ -203,6 +219,26 @@ class AggregatePaneOutput:
             reason.take(pa.array(at)),
             pa.array(ops[order], pa.int32()),
         )
+
+    def _results_of(self, fired: Firings) -> list[pa.Array]:
+        """Return the aggregates of what fires, in its order, also of that which has no rows."""
+        if self._fills is None:
+            return self._source.results(fired.codes, fired.panes)
+        rows, gaps = np.flatnonzero(~fired.filled), np.flatnonzero(fired.filled)
+        columns: list[pa.Array] = []
+        if len(rows):
+            columns = self._source.results(fired.codes[rows], fired.panes[rows])
+            self._fills.note(fired.codes[rows], fired.panes[rows], columns)
+        if not len(gaps):
+            return columns
+        values = self._fills.values(fired.codes[gaps], fired.panes[gaps])
+        if not len(rows):
+            return values
+        order = pa.array(np.argsort(np.concatenate([rows, gaps])))
+        return [
+            pa.concat_arrays([of_type(one, value.type), value]).take(order)
+            for one, value in zip(columns, values, strict=True)
+        ]
 
 
 class OperatorPaneOutput:

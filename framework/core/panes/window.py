@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
+from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
@@ -61,6 +62,8 @@ class PaneFiring:
     """How often each of `codes` fired before; 0 for all where `codes` is None."""
     completes: np.ndarray | None = None
     """Whether each of `codes` fires as complete for the first time; None: those that never fired before."""
+    filled: np.ndarray | None = None
+    """Whether each of `codes` fires without ever having had a row; None: none does."""
 
 
 class PaneContents(Protocol):
@@ -136,6 +139,8 @@ class TimeIntervalWindow:
     geometry: Geometry
     cells: CellFirings | None = None
     """What each partition has fired in each pane, where a rule needs it; else `pending` and `firing_counts` do."""
+    fills: Fills | None = None
+    """Which panes without rows fire, where they do; then there are `cells`, too."""
     counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
@@ -191,6 +196,8 @@ class TimeIntervalWindow:
         if watermark <= self.record.watermark or self.record.flushed:
             return
         previous, self.record.watermark = self.record.watermark, watermark
+        if self.fills is not None and self.cells is not None:
+            self._fill(self.fills, self.cells, previous)
         transitions = [self._transition(pane, previous) for pane in sorted(self.record.panes)]
         self._apply([transition for transition in transitions if transition is not None])
 
@@ -224,9 +231,10 @@ class TimeIntervalWindow:
 
     def due(self) -> int | None:
         """Return the least watermark (us) at which a pane completes, fires again or closes; None if no pane is open."""
+        deadlines = [] if (fills := self._next_fill()) is None else [fills]
         if not self.record.panes:
-            return None
-        deadlines = [
+            return deadlines[0] if deadlines else None
+        deadlines += [
             self.geometry.closing_watermark(pane) if state.complete else self._ready(pane)
             for pane, state in self.record.panes.items()
         ]
@@ -245,6 +253,8 @@ class TimeIntervalWindow:
     def save(self) -> IntervalRecord:
         """Write the contents and return the record to be written as the header."""
         self.contents.save()
+        if self.fills is not None:
+            self.fills.save(self._last_ready(self.record.watermark) + 1)
         if self.cells is not None:
             self.cells.save()
         self.record.pending = self.pending.store(self.keys)
@@ -403,6 +413,38 @@ class TimeIntervalWindow:
             return None
         return PaneTransition(pane=pane, completes=completes, trigger=trigger, close=close)
 
+    def _fill(self, fills: Fills, cells: CellFirings, previous: int) -> None:
+        """Open what has no rows and fires at this watermark, as cells that have never fired."""
+        until = self._last_ready(self.record.watermark)
+        with_rows = {
+            pane: cells.codes(cells.unfired(pane))
+            for pane in sorted(self.record.unfired)
+            if self._ready(pane) <= self.record.watermark
+        }
+        after = min(with_rows, default=until) - 1 if previous == NO_WATERMARK else self._last_ready(previous)
+        if not with_rows and (self.record.fill_until is None or after == until):
+            return
+        found = fills.gaps(after, until, with_rows)
+        if not found:
+            return
+        for pane, _ in found:
+            self.record.panes.setdefault(pane, PaneRecord())
+        codes = np.concatenate([codes for _, codes in found])
+        cells.place(codes, np.repeat([pane for pane, _ in found], [len(codes) for _, codes in found]))
+
+    def _last_ready(self, watermark: int) -> int:
+        """Return the newest pane that fires at this watermark, or an older one, without further rules."""
+        if self.window.emit == "on_close":
+            return self.geometry.last_closed(watermark)
+        return self.geometry.last_ending_by(watermark)
+
+    def _next_fill(self) -> int | None:
+        """Return the least watermark (us) at which a pane without rows may fire; None if none will."""
+        if self.record.fill_until is None or self.record.flushed:
+            return None
+        pane = self._last_ready(self.record.watermark) + 1
+        return self._ready(pane) if self.geometry.end(pane) <= self.record.fill_until else None
+
     def _ready(self, pane: int) -> int:
         """Return the watermark at which the pane fires for the first time without further rules."""
         return self.geometry.closing_watermark(pane) if self.window.emit == "on_close" else self.geometry.end(pane)
@@ -438,9 +480,8 @@ class TimeIntervalWindow:
             transitions.append(PaneTransition(pane=pane, trigger=trigger))
         self._apply(transitions)
 
-    @staticmethod
     def _firing_of(
-        cells: CellFirings, pane: int, fires: np.ndarray, reason: Reason, *, complete: bool
+        self, cells: CellFirings, pane: int, fires: np.ndarray, reason: Reason, *, complete: bool
     ) -> PaneFiring | None:
         """Return the firing of some cells of a pane, which is noted; `complete`: the pane is, or becomes it now."""
         if not len(fires):
@@ -450,6 +491,7 @@ class TimeIntervalWindow:
             codes=cells.codes(fires),
             refinements=cells.fired(fires),
             completes=cells.never_complete(fires) & complete,
+            filled=None if self.fills is None else cells.are_filled(fires),
         )
         cells.note_firing(pane, fires, complete=complete)
         return firing
