@@ -74,7 +74,7 @@ def require_equal_panes(windows: Sequence[object]) -> None:
         if window.keeps_firings:
             raise DeclarationError(
                 f"the window is {window!r}, but join() fires when a pane is complete for both streams; leave out "
-                "early, refire, results, fires_when and emit='on_update'"
+                "early, refire, results, fires_when, fill and emit='on_update'"
             )
 
 

@@ -76,6 +76,12 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         "event_time": "t",
         "script": [*ROWS[:3], Watermark(61), *ROWS[3:], Watermark(100)],
     },
+    "fills": {
+        "window": TimeInterval("10 seconds", discard_age="1 minute", fill="last", fill_for="30 seconds"),
+        "aggregates": SUMS,
+        "event_time": "t",
+        "script": [*ROWS[:3], Watermark(30), *ROWS[3:6], Watermark(50), *ROWS[6:], Watermark(200)],
+    },
     "ports": {
         "ports": {
             "left": {"window": TimeInterval("10 seconds"), "event_time": "t"},

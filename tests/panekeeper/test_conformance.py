@@ -156,10 +156,12 @@ def test_a_result_may_be_of_the_rows_since_the_last_one() -> None:
     assert [(row["total"], row["n"], row["reason"]) for row in found] == [(3, 2, "EARLY"), (3, 1, "WATERMARK")]
 
 
-def test_a_pane_without_rows_has_no_result() -> None:
-    """Between two that have."""
+def test_a_pane_without_rows_has_no_result_unless_it_is_filled() -> None:
+    """Between two that have rows."""
     found = panes(TimeInterval(10), rows(("a", 1), ("a", 25)), Watermark(99))
     assert firings(found) == [("a", 0, [1]), ("a", 20, [25])]
+    found = panes(TimeInterval(10, fill="null", fill_for=10), rows(("a", 1), ("a", 25)), Watermark(30))
+    assert firings(found) == [("a", 0, [1]), ("a", 10, None), ("a", 20, [25])]
 
 
 def test_a_window_ends_by_count_or_time_whichever_is_first() -> None:

@@ -31,10 +31,11 @@ def test_windows_that_are_not_the_same_panes_are_refused() -> None:
         ([panes, TimeInterval(10, discard_age=1)], "equal panes"),
         ([panes, Tumbling(Count(2))], "the window of port 1 is Tumbling"),
         ([Session(10), panes], "the window of port 0 is Session"),
-        ([TimeInterval(10, early=Every(rows=2))] * 2, "leave out early, refire, results, fires_when and"),
-        ([TimeInterval(10, fires_when="n > 9")] * 2, "leave out early, refire, results, fires_when and"),
-        ([TimeInterval(10, results="discarding")] * 2, "leave out early, refire, results, fires_when and"),
-        ([TimeInterval(10, emit="on_update")] * 2, "leave out early, refire, results, fires_when and"),
+        ([TimeInterval(10, early=Every(rows=2))] * 2, "leave out early, refire, results, fires_when, fill and"),
+        ([TimeInterval(10, fires_when="n > 9")] * 2, "leave out early, refire, results, fires_when, fill and"),
+        ([TimeInterval(10, fill="zero", fill_for=20)] * 2, "leave out early, refire, results, fires_when, fill and"),
+        ([TimeInterval(10, results="discarding")] * 2, "leave out early, refire, results, fires_when, fill and"),
+        ([TimeInterval(10, emit="on_update")] * 2, "leave out early, refire, results, fires_when, fill and"),
     ]
     for windows, said in refused:
         with pytest.raises(DeclarationError, match=said):
