@@ -52,6 +52,11 @@ class Fills:
         self._panes = np.empty(0, dtype=np.int64)
         self._columns = [pa.array([], field.type) for field in self._kept]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no partition may get results without rows."""
+        return not len(self._codes) and (self._loaded or self._record.fill_until is None)
+
     def gaps(self, after: int, until: int, with_rows: Mapping[int, np.ndarray]) -> list[tuple[int, np.ndarray]]:
         """Return the partitions without rows in each pane that fires now: (pane, codes), ascending.
 
@@ -109,6 +114,8 @@ class Fills:
 
     def save(self, next_pane: int) -> None:
         """Write the newest pane of each partition, of those that may be filled from this pane on."""
+        if self._record.flushed:
+            self._load()
         if not len(self._codes):
             return
         order, _ = self._by_pane(SlicePlaces(self._panes))

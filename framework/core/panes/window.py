@@ -422,7 +422,7 @@ class TimeIntervalWindow:
             if self._ready(pane) <= self.record.watermark
         }
         after = min(with_rows, default=until) - 1 if previous == NO_WATERMARK else self._last_ready(previous)
-        if not with_rows and (self.record.fill_until is None or after == until):
+        if not with_rows and (fills.is_empty or after == until):
             return
         found = fills.gaps(after, until, with_rows)
         if not found:

@@ -102,6 +102,28 @@ def test_a_late_row_corrects_a_filled_pane() -> None:
     ]
 
 
+def test_a_watermark_may_come_in_the_batch_of_the_one_before() -> None:
+    """What fired with the one is filled with the next."""
+    window = TimeInterval(10, fill="last", fill_for=10)
+    steps = batches_of([("row", "a", 1, 5), ("watermark", 10), ("watermark", 99), ("end",)])
+    assert log_of(window, steps) == {
+        "a": [(0, 10, 1, 5, 0, True, "WATERMARK"), (10, 20, 1, 5, 0, True, "FILLED")],
+    }
+
+
+def test_a_flush_fills_nothing_and_leaves_nothing_stored() -> None:
+    """It fires what has rows, and nothing is stored for fillings that will not come."""
+    window, store = TimeInterval(10, fill="zero", fill_for=20), MemoryStore()
+    script = [("row", "a", 1, 2), ("watermark", 10), ("end",), ("row", "a", 25, 3), ("end",), ("flush",), ("end",)]
+    assert log_of(window, batches_of(script), store) == {
+        "a": [(0, 10, 1, 2, 0, True, "WATERMARK"), (20, 30, 1, 3, 0, True, "FLUSH")],
+    }
+    script = [("row", "a", 1, 2), ("watermark", 10), ("end",), ("flush",), ("end",)]
+    store = MemoryStore()
+    log_of(window, batches_of(script), store)
+    assert {kind for kind, *_ in store.entries} <= {"header"}
+
+
 def test_one_firing_a_pane_when_it_closes() -> None:
     """A late row that comes before that leaves nothing to fill."""
     window = TimeInterval(10, discard_age=15, emit="on_close", fill="zero", fill_for=20)
