@@ -102,7 +102,7 @@ def test_what_the_catalog_has_instead_is_refused(readings: Readings, schema: str
         run(declared(readings, "no_such"), readings)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # test_results_are_in_the_tables_of_the_catalog shows the rest
 def test_a_catalog_on_disk_has_the_tables_after_a_restart(readings: Readings) -> None:
     """Another process resumes the job by the names alone."""
     environment = os.environ | {"PYTHONPATH": str(PROGRAM.parents[2])}

@@ -44,7 +44,7 @@ def test_this_machine_can_run_jobs(spark: SparkSession, tmp_path: Path) -> None:
     assert [(one.level, one.where) for one in bad.findings] == [("error", str(tmp_path / "file"))]
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_what_the_executors_of_a_cluster_lack_is_named(tmp_path: Path) -> None:
     """With the environment of the driver it can run jobs; with a bare Python each missing package is named."""
     with cluster(tmp_path / "cluster", environment() | {"PYTHONPATH": ""}) as master:  # else executors have the code

@@ -262,7 +262,7 @@ def test_the_view_has_the_newest_row_of_each_pane_whatever_an_operator_emits(
     assert sorted(found) == [("newest", 0, "close"), ("newest", 1, "close"), ("newest", 9, "insertion")]
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_tables_in_a_folder_that_the_library_does_not_reach_are_written_by_spark(readings: Readings) -> None:
     """It panics about a bracket in the name. Spark compacts such tables, too."""
     for rows in FILES:
@@ -276,7 +276,7 @@ def test_tables_in_a_folder_that_the_library_does_not_reach_are_written_by_spark
     assert compact(readings.spark, str(tables / "log"))[1] == 1
 
 
-@pytest.mark.extended
+@pytest.mark.release
 @pytest.mark.usefixtures("change_feeds")
 def test_a_time_without_zone_stays_what_it_is_if_spark_writes_it(readings: Readings) -> None:
     """Also one that the session's zone does not have, in a night in which its clocks go forward."""
