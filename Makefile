@@ -85,8 +85,8 @@ $(PYTHON):
 
 # The versions are those of the lock, but for an older Spark: what is tested here is what was tested everywhere.
 $(VENV)/.installed-demo: INSTALL := --editable '.[demo]'
-$(VENV)/.installed-dev: INSTALL := --editable '.[demo,kafka,s3,prometheus]' --group dev
-$(VENV)/.installed-spark: INSTALL := --editable '.[demo,kafka,s3,prometheus]' --group test
+$(VENV)/.installed-dev: INSTALL := --editable '.[demo,kafka,s3,prometheus,testing]' --group dev
+$(VENV)/.installed-spark: INSTALL := --editable '.[demo,kafka,s3,prometheus,testing]' --group test
 
 $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)
 	@echo "Installing packages into $(VENV) (some minutes the first time)"
