@@ -311,12 +311,7 @@ class StreamWithWindow:
         if given:
             fields = list(fields[0].type.value_type)
         spec = JobSpec(
-            window=own.window,
-            keys=port.keys,
-            columns=port.columns,
-            on_error=port.on_error,
-            idle=port.idle,
-            origin=port.origin,
+            **vars(port),
             output=pa.schema(fields),
             aggregates=found,
             fires_when=condition,
@@ -583,18 +578,7 @@ class PortsWithoutWindows:
 
 def _joined(intakes: Sequence[Intake], ports: Sequence[PortSpec], join: Join, output: pa.Schema) -> Computation:
     first, second = ports
-    spec = JobSpec(
-        window=first.window,
-        keys=first.keys,
-        columns=first.columns,
-        on_error=first.on_error,
-        join=join,
-        output=output,
-        other_ports=(second,),
-        pane_time=intakes[0].pane_time,
-        idle=first.idle,
-        origin=first.origin,
-    )
+    spec = JobSpec(**vars(first), join=join, output=output, other_ports=(second,), pane_time=intakes[0].pane_time)
     return _computation(intakes, spec)
 
 
@@ -706,12 +690,7 @@ def _with_operator(
         )
     first, *other_ports = [_port_spec(one.intake, one.window, set(one.intake.user_columns)) for one in inputs]
     spec = JobSpec(
-        window=first.window,
-        keys=first.keys,
-        columns=first.columns,
-        on_error=first.on_error,
-        idle=first.idle,
-        origin=first.origin,
+        **vars(first),
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
         output=output_schema(output),
         handlers=all_handlers,

@@ -13,6 +13,8 @@ partition_keys.py       how are partition keys numbered within a batch?
 common_watermark.py     what is the watermark of several sources, also while some are silent?
 guarded_aggregates.py   what happens if an aggregate of a row or firing cannot be computed?
 operator_calls.py       what has an operator emitted, and what happens if it raises for one event?
+event_time_batch.py     how does one batch of a window in event time run: panes and sessions
+result_rows.py          what does every result row have, whichever window it is of?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
 row_json.py             how is a row written as JSON that Spark reads back?
 stable_order.py         how are partition codes and instants sorted fast, and ranges of rows laid end to end?

@@ -53,15 +53,16 @@ class Idle:
 
 @dataclass(frozen=True, kw_only=True)
 class PortSpec:
-    """One more input of an operator, with a window of its own.
+    """One input, with a window of its own.
 
     Attributes:
         window: the declared window.
-        keys: its partition columns, of the same types as those of port 0; the names may differ.
-        columns: the columns of its segments beside the time, the partition columns among them.
-        on_error: as `JobSpec.on_error`.
-        idle: as `JobSpec.idle`.
-        origin: as `JobSpec.origin`.
+        keys: the partition columns, in order; empty if the window is not partitioned. They have the same types for all
+            ports of a job; the names may differ.
+        columns: the columns of a segment beside the time, the partition columns among them.
+        on_error: what is done about a row or a firing that cannot be computed; None if not declared.
+        idle: when the port, or a partition that it reads, is idle; None: never.
+        origin: columns that tell the offset of a row in Kafka, the last of them; none if they do not.
     """
 
     window: Window | Within
@@ -73,18 +74,14 @@ class PortSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobSpec:
+class JobSpec(PortSpec):
     """All that the runner of a key group needs. Picklable; the same on the driver and on every worker.
 
-    `window`, `keys` and `columns` are those of port 0, the only port unless there are `other_ports`.
+    What it has of a port is of port 0, the only port unless there are `other_ports`.
 
     Attributes:
-        window: the declared window.
-        keys: the partition columns, in order; empty if the window is not partitioned.
-        columns: the columns of a segment beside the time, the partition columns among them.
         other_ports: the ports after port 0, in order. Only an operator or a join can have them.
         port: number of the port that this spec is for, in the specs that `ports` returns.
-        on_error: what is done about a row or a firing of port 0 that cannot be computed; None if not declared.
         aggregates: result column -> aggregate, in order; None if an operator handles the events.
         fires_when: a condition over the aggregates, at which panes fire; None if they have none.
         operator: handles the events; None if there are aggregates, or a join.
@@ -93,13 +90,8 @@ class JobSpec:
         handlers: state handlers in the order of their registration; the operator first, if it is one.
         history: what earlier declarations of the job have left in its state and tables.
         pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
-        idle: when port 0, or a partition that it reads, is idle; None: never.
-        origin: columns that tell the offset of a row in Kafka, the last of them; none if they do not.
     """
 
-    window: Window | Within
-    keys: pa.Schema
-    columns: pa.Schema
     aggregates: dict[str, Aggregate] | None = None
     fires_when: Aggregate | None = None
     operator: Operator | None = None
@@ -108,11 +100,8 @@ class JobSpec:
     handlers: tuple[StateHandler, ...] = ()
     other_ports: tuple[PortSpec, ...] = ()
     port: int = 0
-    on_error: OnError = None
     history: History = field(default_factory=History)
     pane_time: pa.DataType = TIMESTAMP
-    idle: Idle | None = None
-    origin: tuple[str, ...] = ()
 
     @property
     def fails_on_error(self) -> bool:
@@ -125,20 +114,8 @@ class JobSpec:
     @property
     def ports(self) -> tuple[JobSpec, ...]:
         """A spec for each port alone, in port order: what the window of that port needs."""
-        other_ports = enumerate(self.other_ports, 1)
         own = [
-            replace(
-                self,
-                window=p.window,
-                keys=p.keys,
-                columns=p.columns,
-                on_error=p.on_error,
-                idle=p.idle,
-                origin=p.origin,
-                other_ports=(),
-                port=n,
-            )
-            for n, p in other_ports
+            replace(self, **vars(port), other_ports=(), port=number) for number, port in enumerate(self.other_ports, 1)
         ]
         return (replace(self, other_ports=()), *own) if own else (self,)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
 from panekeeper.framework.declarations.arrow_types import (
     may_be_cut_off,
@@ -179,6 +179,11 @@ def one_row(output: pa.Schema, columns: dict[str, Any]) -> pa.Table:
 def lazy_take(table: pa.Table, rows: list[int]) -> Callable[[], pa.Table]:
     """Return a function that takes these rows of a table: content that is made when it is read."""
     return lambda: table.take(pa.array(rows, pa.int64()))
+
+
+def of_the_user(table: pa.Table) -> pa.Table:
+    """Return rows without the columns that Panekeeper adds, as events have them."""
+    return table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])
 
 
 def lazy_slice(table: pa.Table, low: int, high: int) -> Callable[[], pa.Table]:

@@ -16,6 +16,7 @@ from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
+from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Reason
 from panekeeper.framework.declarations.operator import Operator
@@ -25,15 +26,12 @@ from panekeeper.state.records import SequenceRecord
 _EVENT_OF_OUTPUT = {"content": EventType.TRIGGER, "entered": EventType.INSERTION, "left": EventType.EVICTION}
 
 
-class ArrivalResults:
+class ArrivalResults(ResultRows):
     """The result rows of a batch."""
 
     def __init__(self, spec: JobSpec, keys: PartitionKeys, record: SequenceRecord, quarantine: Quarantine) -> None:
-        self.quarantine = quarantine
-        self._spec = spec
-        self._keys = keys
+        super().__init__(spec, keys, quarantine)
         self._record = record
-        self._tables: list[pa.Table] = []
 
     def add(
         self, codes: np.ndarray, at: np.ndarray, columns: list[pa.Array], marks: pa.Array, reasons: pa.Array
@@ -41,20 +39,12 @@ class ArrivalResults:
         """Add result rows; one entry of each argument a row, in the order in which they fired."""
         firings = self._record.firings + np.arange(len(codes), dtype=np.int64)
         self._record.firings += len(codes)
-        instants = pa.array(at).cast(TIMESTAMP)
-        values = [*columns, *self._spec.retired_nulls(len(codes))]
-        arrays = [*self._keys.take(codes).columns, instants, *values, pa.array(firings), marks, reasons]
-        self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
+        self._add(codes, [pa.array(at).cast(TIMESTAMP)], columns, [pa.array(firings), marks, reasons])
 
     def add_drained(self, code: int, at: int, columns: dict[str, Any]) -> None:
         """Add a row that a state handler has emitted in `drain`, at the last time of the window."""
         row, reason = one_row(self._spec.output, columns), pa.array([Reason.DRAIN.value])
         self.add(np.array([code]), np.array([at]), row.columns, pa.array([False]), reason)
-
-    @property
-    def table(self) -> pa.Table | None:
-        """All result rows, or None."""
-        return pa.concat_tables(self._tables) if self._tables else None
 
 
 class WindowOutput(Protocol):

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.event_time_batch import RowCounts
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.joins.equal import equal_codes
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.joins.rows import JoinedColumns
-from panekeeper.framework.core.panes.window import RowCounts
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows, Watermark, of_all_ports

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.event_time_batch import EventTimeBatch
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.fills import Fills
@@ -25,9 +26,9 @@ from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, Tim
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.state_handlers import NoPartitionControl
-from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
+from panekeeper.framework.core.steps import BatchOutcome
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 
@@ -45,7 +46,7 @@ class PaneParts:
     fills: Fills | None
 
 
-class TimeIntervalBatch:
+class TimeIntervalBatch(EventTimeBatch):
     """The window of one port for one batch: loaded when it is made, stored by `save`."""
 
     def __init__(
@@ -56,61 +57,30 @@ class TimeIntervalBatch:
     ) -> None:
         """Load it; `make` returns contents and output, if not those of aggregates or an operator."""
         assert isinstance(spec.window, TimeInterval)
-        self._store = store
-        self._stored_header = store.read_header()
-        self._record = IntervalRecord.decode(self._stored_header)
+        header = store.read_header()
+        record = IntervalRecord.decode(header)
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history.closed)
-        self._results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
-        self._last = LastResults(spec.output, keys, store, self._record) if spec.retracts else None
+        results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
+        self._last = LastResults(spec.output, keys, store, record) if spec.retracts else None
         fills = None
         if spec.window.fill is not None:
-            fills = Fills(spec.window, spec.output, keys, geometry, store, self._record)
-        parts = PaneParts(spec, store, self._record, keys, geometry, self._results, self._last, fills)
-        contents, output = (make or _contents_and_output)(parts)
-        counts = FiringCounts(store, keys)
-        cells = (
-            CellFirings(spec.window, keys, store, self._record, geometry.ends) if spec.window.keeps_firings else None
+            fills = Fills(spec.window, spec.output, keys, geometry, store, record)
+        contents, output = (make or _contents_and_output)(
+            PaneParts(spec, store, record, keys, geometry, results, self._last, fills)
         )
-        self._window = TimeIntervalWindow(
-            spec.window, self._record, keys, contents, output, counts, geometry, cells=cells, fills=fills
+        counts, cells = FiringCounts(store, keys), None
+        if spec.window.keeps_firings:
+            cells = CellFirings(spec.window, keys, store, record, geometry.ends)
+        window = TimeIntervalWindow(
+            spec.window, record, keys, contents, output, counts, geometry, cells=cells, fills=fills
         )
-        self.control = NoPartitionControl(self._results.add_drained)
-
-    def process(self, step: PortStep) -> None:
-        """Process one step; marks do not concern a time interval (docs/semantics.md section 6.3)."""
-        match step:
-            case Rows(table):
-                if table.num_rows:
-                    self._window.on_rows(table)
-            case PartialRows(table):
-                self._window.on_partial_rows(table)
-            case Watermark(us):
-                self._window.on_watermark(us)
-            case Tick(us):
-                self._window.on_tick(us)
-            case Flush():
-                self._window.on_flush()
-            case BatchEnd():
-                self._window.on_batch_end()
+        super().__init__(store, header, window, results, NoPartitionControl(results.add_drained))
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
-        record, window = self._record, self._window
         if self._last is not None:
             self._last.save()
-        header = window.save().encode()
-        if header != self._stored_header:
-            self._store.write_header(header)
-        return BatchOutcome(
-            results=self._results.table,
-            rejected=self._results.quarantine.table,
-            errors=self._results.quarantine.errors,
-            counts=asdict(window.counts),
-            due_watermark_us=window.due(),
-            due_us=window.due_by_clock(),
-            open_panes=len(record.panes),
-            watermark=None if record.watermark == NO_WATERMARK else record.watermark,
-        )
+        return super().save()
 
 
 def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
@@ -129,9 +99,7 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     if spec.fires_when is not None:
         bound = bind(spec.fires_when, spec.columns)
         condition = GuardedAccumulator("fires_when", bound, results.quarantine, number=CONDITION_NUMBER)
-    no_rows, by_pane = (
-        spec.columns.empty_table(),
-        isinstance(spec.window, TimeInterval) and spec.window.keeps_panes_apart,
-    )
+    assert isinstance(spec.window, TimeInterval)
+    no_rows, by_pane = spec.columns.empty_table(), spec.window.keeps_panes_apart
     slices = SliceAggregates(accumulators, keys, geometry, store, record, no_rows, by_pane=by_pane, condition=condition)
     return slices, AggregatePaneOutput(slices, results, last, fills)

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from panekeeper.framework.core.aggregates.groups import exploded
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
-from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
-from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, of_the_user, one_row
 from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
@@ -26,6 +26,7 @@ from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.window import PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
+from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason, Timing
 from panekeeper.framework.declarations.operator import Operator
@@ -76,15 +77,12 @@ class RowAggregateSource:
         return [accumulator.from_content(rows, offsets, place) for accumulator in self._accumulators]
 
 
-class PaneResults:
+class PaneResults(ResultRows):
     """The result rows of a batch, and its quarantine."""
 
     def __init__(self, spec: JobSpec, keys: PartitionKeys, geometry: Geometry, quarantine: Quarantine) -> None:
-        self.quarantine = quarantine
-        self._spec = spec
-        self._keys = keys
+        super().__init__(spec, keys, quarantine)
         self._geometry = geometry
-        self._tables: list[pa.Table] = []
 
     def add(
         self,
@@ -102,31 +100,16 @@ class PaneResults:
             codes, panes = codes[at], panes[at]
             refinements, finals, reasons = (one.take(pa.array(at)) for one in (refinements, finals, reasons))
         nowhere = panes == NO_PANE
-        starts = self._geometry.starts(np.where(nowhere, 0, panes))
-        edges = (starts, self._geometry.ends(np.where(nowhere, 0, panes)))
+        somewhere = np.where(nowhere, 0, panes)
+        edges = (self._geometry.starts(somewhere), self._geometry.ends(somewhere))
         bounds = [pa.array(edge, mask=nowhere).cast(self._spec.pane_time) for edge in edges]
-        arrays = [
-            *self._keys.take(codes).columns,
-            *bounds,
-            *columns,
-            *self._spec.retired_nulls(len(codes)),
-            refinements,
-            finals,
-            *([] if ops is None else [ops]),
-            reasons,
-        ]
-        self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
+        self._add(codes, bounds, columns, [refinements, finals, *([] if ops is None else [ops]), reasons])
 
     def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
         """Add a row that a state handler has emitted in `drain`; it belongs to no pane."""
         code, row = code_of(self._keys, key), one_row(self._spec.output, columns)
         never, reason = pa.array([0], pa.int32()), pa.array([Reason.DRAIN.value])
         self.add(np.array([code]), np.array([NO_PANE]), row.columns, never, pa.nulls(1, pa.bool_()), reason)
-
-    @property
-    def table(self) -> pa.Table | None:
-        """All result rows, or None."""
-        return pa.concat_tables(self._tables) if self._tables else None
 
 
 @dataclass(frozen=True)
@@ -278,7 +261,7 @@ class OperatorPaneOutput:
             return
         joined = zip(codes.tolist(), oldest.tolist(), newest.tolist(), strict=True)
         groups = [*_in_order(joined)] if self._has_state else [*_by_pane(joined)]
-        plain = table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])
+        plain = of_the_user(table)
         names = self._keys.values([code for code, _, _ in groups])
         for (code, pane, rows), key in zip(groups, names, strict=True):
             one_by_one = partial(self._insertions, key, pane, plain, [[row] for row in rows])
@@ -296,7 +279,7 @@ class OperatorPaneOutput:
         self._results.quarantine.add_late(table, detail)
         if EventType.DROP not in self._events:
             return
-        plain = table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])
+        plain = of_the_user(table)
         for row, (code, key) in enumerate(zip(codes.tolist(), self._keys.values(codes.tolist()), strict=True)):
             event = Event(EventType.DROP, key, lazy_take(plain, [row]), port=self._port)
             self._calls.call(event, Origin(code, NO_PANE))

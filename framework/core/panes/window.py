@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.event_time_batch import RowCounts
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
 from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
@@ -113,17 +114,6 @@ class PaneOutput(Protocol):
     def on_transitions(self, transitions: list[PaneTransition]) -> None:
         """Handle panes that complete, fire or close, in the order of their ends."""
         ...
-
-
-@dataclass
-class RowCounts:
-    """Where the rows of a batch went: rows_in is the sum of the others."""
-
-    rows_in: int = 0
-    admitted: int = 0
-    refined_late: int = 0
-    dropped_late: int = 0
-    outside: int = 0
 
 
 @dataclass
@@ -244,6 +234,11 @@ class TimeIntervalWindow:
         if not all(complete) and (period := self._early_period()):
             deadlines.append((self.record.watermark // period + 1) * period)
         return max(min(deadlines), self.record.watermark + 1)
+
+    @property
+    def open_count(self) -> int:
+        """How many panes are open."""
+        return len(self.record.panes)
 
     def due_by_clock(self) -> int | None:
         """Return when the wall clock next makes a pane fire, us; None: never."""

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.guarded_aggregates import PlaceOf
-from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
-from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, one_row
+from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
+from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, of_the_user, one_row
 from panekeeper.framework.core.panes.output import firing_timing
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import NO_SESSION, FiringPlace, Quarantine
+from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.sessions.joins import Joined
 from panekeeper.framework.core.sessions.open_table import SessionColumns
 from panekeeper.framework.core.sessions.rows import SessionRows
@@ -35,15 +36,12 @@ class SessionSource(Protocol):
         ...
 
 
-class SessionResults:
+class SessionResults(ResultRows):
     """The result rows of a batch, and its quarantine."""
 
     def __init__(self, spec: JobSpec, window: Session, keys: PartitionKeys, quarantine: Quarantine) -> None:
-        self.quarantine = quarantine
+        super().__init__(spec, keys, quarantine)
         self.window = window
-        self._spec = spec
-        self._keys = keys
-        self._tables: list[pa.Table] = []
 
     def add(
         self,
@@ -57,17 +55,8 @@ class SessionResults:
     ) -> None:
         """Add result rows, one entry of each argument a row; `bounds`: first row, end and last row of sessions, us."""
         pane_time = self._spec.pane_time
-        arrays = [
-            *self._keys.take(codes).columns,
-            *(one.cast(pane_time) for one in bounds),
-            *columns,
-            *self._spec.retired_nulls(len(codes)),
-            replaces.cast(pa.list_(pane_time)),
-            refinements,
-            finals,
-            reasons,
-        ]
-        self._tables.append(pa.table(arrays, schema=self._spec.results_schema))
+        firing = [replaces.cast(pa.list_(pane_time)), refinements, finals, reasons]
+        self._add(codes, (one.cast(pane_time) for one in bounds), columns, firing)
 
     def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
         """Add a row that a state handler has emitted in `drain`; it belongs to no session."""
@@ -75,11 +64,6 @@ class SessionResults:
         nowhere, never = pa.nulls(1, pa.int64()), pa.array([0], pa.int32())
         reason = pa.array([Reason.DRAIN.value])
         self.add(np.array([code]), [nowhere] * 3, row.columns, pa.array([[]], _STARTS), never, _NOT_KNOWN, reason)
-
-    @property
-    def table(self) -> pa.Table | None:
-        """All result rows, or None."""
-        return pa.concat_tables(self._tables) if self._tables else None
 
 
 def session_place(code: int, first: int, end: int) -> FiringPlace:
@@ -177,7 +161,7 @@ class OperatorSessionOutput:
         if EventType.INSERTION not in self._events:
             return
         pane = self._pane(session.first, session.end)
-        event = Event(EventType.INSERTION, self._key(code), lambda: _plain(row), pane=pane, port=self._port)
+        event = Event(EventType.INSERTION, self._key(code), lambda: of_the_user(row), pane=pane, port=self._port)
         self._call(event, code, _Place(session.first, pane.end_us, session.last))
         self._move_emitted_to_results()
 
@@ -186,7 +170,7 @@ class OperatorSessionOutput:
         self._results.quarantine.add_late(table, detail)
         if EventType.DROP not in self._events:
             return
-        plain = _plain(table)
+        plain = of_the_user(table)
         for row, code in enumerate(codes.tolist()):
             event = Event(EventType.DROP, self._key(code), lazy_slice(plain, row, row + 1), port=self._port)
             self._call(event, code, _Place(None))
@@ -279,8 +263,3 @@ class OperatorSessionOutput:
 
     def _key(self, code: int) -> Any:
         return self._keys.values([code])[0]
-
-
-def _plain(table: pa.Table) -> pa.Table:
-    """Return rows without the columns that Panekeeper adds."""
-    return table.drop_columns([name for name in (EVENT_TIME, REST) if name in table.column_names])

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.event_time_batch import RowCounts
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
-from panekeeper.framework.core.panes.window import RowCounts
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN
 from panekeeper.framework.core.sessions.gaps import gaps_of
@@ -206,7 +206,7 @@ class SessionWindow:
         return self.leaves.due_by_clock
 
     @property
-    def count(self) -> int:
+    def open_count(self) -> int:
         """Number of open sessions, once saved."""
         return self.leaves.all_sessions
 

@@ -1,0 +1,139 @@
+"""One batch of a window in event time: its steps go to the window, then what changed is written.
+
+Panes and sessions differ in their window and in what it is made from, and in nothing here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from panekeeper.framework.core.result_rows import ResultRows
+from panekeeper.framework.core.state_handlers import NoPartitionControl
+from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
+from panekeeper.state.records import NO_WATERMARK
+from panekeeper.state.store import KeyGroupStore
+
+
+@dataclass
+class RowCounts:
+    """Where the rows of a batch went: rows_in is the sum of the others."""
+
+    rows_in: int = 0
+    admitted: int = 0
+    refined_late: int = 0
+    dropped_late: int = 0
+    outside: int = 0
+
+
+class EventTimeRecord(Protocol):
+    """The header of one key group."""
+
+    watermark: int
+
+    def encode(self) -> bytes:
+        """Return it as it is stored."""
+        ...
+
+
+class RunningWindow(Protocol):
+    """A window in event time, for one batch of one key group."""
+
+    counts: RowCounts
+
+    @property
+    def open_count(self) -> int:
+        """How many panes or sessions are open."""
+        ...
+
+    def on_rows(self, table: pa.Table) -> None:
+        """Process rows in arrival order."""
+        ...
+
+    def on_partial_rows(self, table: pa.Table) -> None:
+        """Process rows that were folded on their way, as those they stand for."""
+        ...
+
+    def on_watermark(self, watermark: int) -> None:
+        """Fire and close what is complete."""
+        ...
+
+    def on_tick(self, us: int) -> None:
+        """Fire what is due by the wall clock."""
+        ...
+
+    def on_batch_end(self) -> None:
+        """Fire what each micro-batch fires."""
+        ...
+
+    def on_flush(self) -> None:
+        """Fire what has new rows, and close everything for good."""
+        ...
+
+    def due(self) -> int | None:
+        """Return the least watermark at which something happens, us; None: nothing is open."""
+        ...
+
+    def due_by_clock(self) -> int | None:
+        """Return when the wall clock next fires something, us; None: never."""
+        ...
+
+    def save(self) -> EventTimeRecord:
+        """Write the contents and return the record to be written as the header."""
+        ...
+
+
+class EventTimeBatch:
+    """The window of one port for one batch: loaded when it is made, stored by `save`."""
+
+    def __init__(
+        self,
+        store: KeyGroupStore,
+        stored_header: bytes | None,
+        window: RunningWindow,
+        results: ResultRows,
+        control: NoPartitionControl,
+    ) -> None:
+        """Run this window; `stored_header` is the one that it was made from."""
+        self._store = store
+        self._stored_header = stored_header
+        self._window = window
+        self._results = results
+        self.control = control
+
+    def process(self, step: PortStep) -> None:
+        """Process one step; marks do not concern windows in event time (docs/semantics.md section 6.3)."""
+        match step:
+            case Rows(table):
+                if table.num_rows:
+                    self._window.on_rows(table)
+            case PartialRows(table):
+                self._window.on_partial_rows(table)
+            case Watermark(us):
+                self._window.on_watermark(us)
+            case Tick(us):
+                self._window.on_tick(us)
+            case BatchEnd():
+                self._window.on_batch_end()
+            case Flush():
+                self._window.on_flush()
+
+    def save(self) -> BatchOutcome:
+        """Write what changed and return what the batch did."""
+        window, quarantine = self._window, self._results.quarantine
+        record = window.save()
+        header = record.encode()
+        if header != self._stored_header:
+            self._store.write_header(header)
+        return BatchOutcome(
+            results=self._results.table,
+            rejected=quarantine.table,
+            errors=quarantine.errors,
+            counts=asdict(window.counts),
+            due_watermark_us=window.due(),
+            due_us=window.due_by_clock(),
+            open_panes=window.open_count,
+            watermark=None if record.watermark == NO_WATERMARK else record.watermark,
+        )
