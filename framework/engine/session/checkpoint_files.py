@@ -73,13 +73,13 @@ class CheckpointFiles(JsonFiles):
         return replace(self, inner=f"{self.inner}/{name}" if self.inner else name)
 
     def exists(self, name: str = "") -> bool:
-        if self._local is not None:
-            return self._local.exists(name)
+        if self.local_folder is not None:
+            return self.local_folder.exists(name)
         return bool(self._manager().exists(self._path(name)))
 
     def names(self, folder: str) -> list[str]:
-        if self._local is not None:
-            return self._local.names(folder)
+        if self.local_folder is not None:
+            return self.local_folder.names(folder)
         manager, path = self._manager(), self._path(folder)
         if not manager.exists(path):
             return []
@@ -87,8 +87,8 @@ class CheckpointFiles(JsonFiles):
 
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError`; `ValueError` by Hadoop's checksum of it."""
-        if self._local is not None:
-            return self._local.read(name)
+        if self.local_folder is not None:
+            return self.local_folder.read(name)
         manager, path = self._manager(), self._path(name)
         try:
             stream = manager.open(path)
@@ -104,7 +104,7 @@ class CheckpointFiles(JsonFiles):
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""
         self.before_change()
-        local = self.local_folder()
+        local = self.local_folder
         try:
             if local is not None:  # there Spark's manager replaces no file, without an error, and flushes none
                 local.write(name, content, replace=replace)
@@ -115,12 +115,9 @@ class CheckpointFiles(JsonFiles):
                 raise FileExistsError(f"{name} in {self.root} is already there") from error
             raise
 
-    def local_folder(self) -> LocalFolder | None:
-        """Return the same folder without Java, None if it is not on a local disk."""
-        return self._local
-
     @cached_property
-    def _local(self) -> LocalFolder | None:
+    def local_folder(self) -> LocalFolder | None:
+        """The same folder without Java; None if it is not on a local disk."""
         local = local_path(self.path(""))
         return None if local is None else LocalFolder(local, self.root)
 
@@ -129,12 +126,12 @@ class CheckpointFiles(JsonFiles):
 
         Nothing checks the lease there.
         """
-        return self.local_folder() or self
+        return self.local_folder or self
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
         """Replace a small file if its content is still the old one; where no store can say so, as HDFS, by a rename."""
         self.before_change()
-        if (local := self.local_folder()) is not None:
+        if (local := self.local_folder) is not None:
             local.swap(name, old, new)
             return
         path = self._path(name)
