@@ -160,9 +160,9 @@ class ApproxDistinct(Accumulator):
 
 
 def estimate(largest: Hashes, size: int) -> Ints:
-    """Return about how many distinct values there are, by the last one of so many smallest hashes."""
+    """Return about how many distinct values there are, at least `size`, by the last one of so many smallest hashes."""
     fraction = (largest.astype(np.float64) + 1.0) / 2.0**64
-    return np.rint((size - 1) / fraction).astype(np.int64)
+    return np.maximum(np.rint((size - 1) / fraction).astype(np.int64), size)
 
 
 def _lists(column: pa.Array) -> tuple[Ints, Hashes]:

@@ -258,7 +258,7 @@ def _words_of(array: pa.Array, words: int) -> list[Ints]:
 
 
 def _plus(left: PartialColumns, right: PartialColumns) -> PartialColumns:
-    return (left[0] + right[0],)
+    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 def _either(left: PartialColumns, right: PartialColumns) -> PartialColumns:
