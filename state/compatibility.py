@@ -17,7 +17,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from panekeeper.state.history import History, aggregates_of, column_type, declared_part
+from panekeeper.state.history import (
+    History,
+    aggregates_of,
+    calendars_with_other_data,
+    column_type,
+    declared_part,
+)
+
+_LONGEST_SHOWN = 200
+"""Of a value that a message shows, so many characters: what is known of a time zone has thousands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +68,8 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
 
 
 def _show(value: Any) -> str:
-    return "absent" if value is None else repr(value)
+    text = "absent" if value is None else repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 Declaration = Mapping[str, Any]
@@ -242,6 +252,7 @@ _WHY = {
     "output": "results of what is open would have other columns than those in the tables",
     "key_groups": "keys were assigned to the other number of groups, for the life of the checkpoint",
 }
+_ZONE_DATA = "panes up to the last one with rows keep their starts and ends; those after it have the new ones"
 _OTHER = "the stored state was written under the other declaration"
 _PORT = "port_"  # the further input ports, each with a window of its own
 _KEY = "partition_by."
@@ -302,7 +313,9 @@ def _change(
     ):
         why = "what is stored of it is widened, and no value changes"
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=why, differences=differences)
-    kept = reason_kept(item, frozenset(one.field for one in differences), recorded, new)
+    fields = frozenset(one.field for one in differences)
+    zone_data = {f"{window}zone_data" for window in calendars_with_other_data(recorded, new)}
+    kept = _ZONE_DATA if fields <= zone_data else reason_kept(item, fields - zone_data, recorded, new)
     if kept is not None:
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=kept, differences=differences)
     words = item.split()

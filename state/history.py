@@ -7,7 +7,7 @@ from the declaration alone: no aggregate was ever added or removed, so partial r
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,6 +25,7 @@ the record and its first batch, and the next start compares with the declaration
 _OUTPUT = "output."
 _COLUMN = "column."
 _AGE = "window.discard_age_us"
+_ZONE_DATA = "window.zone_data"  # with the prefix of a further port
 _DECIMAL = re.compile(r"decimal128\((\d+), (-?\d+)\)")
 _TIMESTAMP = re.compile(r"timestamp\[(s|ms|us|ns)(?:, tz=(.+))?\]")
 _LIST = re.compile(r"list<(\w+): (.+)>")
@@ -47,6 +48,19 @@ class ClosedPanes:
 
 
 @dataclass(frozen=True, kw_only=True)
+class FormerZoneData:
+    """What was known of a zone before: panes that it lets begin until an instant begin there still.
+
+    Attributes:
+        zone_data: the data, as the declaration of a calendar has it.
+        until_us: the instant; when the data changed, panes with rows began and ended until then.
+    """
+
+    zone_data: str
+    until_us: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class History:
     """What a job must know of its earlier declarations.
 
@@ -57,6 +71,7 @@ class History:
             number, which does not depend on what is known of the zone. None: all have it.
         retired: result column of an aggregate that was removed -> its type, as text; it is null from then on.
         closed: the panes that a change of the discard age found closed; None if it never changed.
+        zones: zone of a calendar -> what was known of it before, the oldest first.
         declaration: how many declarations of a stream came before that lack a column which one after them has.
         carried_since: column that was added, or came back -> the number of the declaration by which it did.
     """
@@ -66,6 +81,7 @@ class History:
     begins: Mapping[str, int | None] = field(default_factory=dict)
     retired: Mapping[str, str] = field(default_factory=dict)
     closed: ClosedPanes | None = None
+    zones: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
     declaration: int = 0
     carried_since: Mapping[str, int] = field(default_factory=dict)
 
@@ -78,6 +94,10 @@ class History:
             return cls(numbers={name: number for number, name in enumerate(names)}, next_number=len(names))
         closed = stored["closed"]
         return cls(**{**stored, "closed": None if closed is None else ClosedPanes(**closed)})
+
+    def former_zone_data(self, zone: str) -> tuple[FormerZoneData, ...]:
+        """Return what was known of a zone before."""
+        return tuple(FormerZoneData(**one) for one in self.zones.get(zone, ()))
 
     def retired_columns(self) -> pa.Schema:
         """Return the result columns of aggregates that were removed."""
@@ -116,11 +136,13 @@ def upgraded(
     committed: int | None,
     watermark_us: int | None,
     last_pane: int | None,
+    edges_until_us: int | None = None,
 ) -> dict[str, Any]:
     """Return the new declaration as it is recorded, with what those before leave.
 
     Every change to it from the one in force keeps the state (`compatibility.py`). `committed` is the last committed
-    batch and `watermark_us` its watermark; `last_pane` the last pane of which a row is stored; None if there is none.
+    batch and `watermark_us` its watermark; `last_pane` the last pane of which a row is stored, and `edges_until_us` the
+    end of the last pane of a calendar that has had one; None if there is none.
     """
     old = in_force(recorded, committed)
     history, names = History.of(old), aggregates_of(new)
@@ -143,6 +165,7 @@ def upgraded(
         begins=begins,
         retired={name: text for name, text in columns.items() if name not in names} if names else {},
         closed=_closed(old, new, history.closed, watermark_us),
+        zones=_zones(old, new, history, edges_until_us),
         **_carried(old, new, history),
     )
     before = {"batch": committed, "declaration": {name: old[name] for name in old if name != BEFORE}}
@@ -169,6 +192,23 @@ def _carried(old: Mapping[str, Any], new: Mapping[str, Any], history: History) -
     since = {name: number for name, number in history.carried_since.items() if f"{_COLUMN}{name}" in new}
     number = history.declaration + bool(added)
     return {"declaration": number, "carried_since": since | {one.removeprefix(_COLUMN): number for one in added}}
+
+
+def calendars_with_other_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """Return with what the fields of each window begin that is a calendar of a zone of which other data are known."""
+    names = [name for name in new if name.endswith(_ZONE_DATA) and old.get(name, new[name]) != new[name]]
+    return [name.removesuffix("zone_data") for name in names]
+
+
+def _zones(
+    old: Mapping[str, Any], new: Mapping[str, Any], history: History, until_us: int | None
+) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+    """Return what was known of each zone before, until when it holds."""
+    if until_us is None:
+        return history.zones
+    changed = {new[f"{window}zone"]: old[f"{window}zone_data"] for window in calendars_with_other_data(old, new)}
+    added = {zone: asdict(FormerZoneData(zone_data=data, until_us=until_us)) for zone, data in changed.items()}
+    return {**history.zones, **{zone: [*history.zones.get(zone, ()), one] for zone, one in added.items()}}
 
 
 def _closed(

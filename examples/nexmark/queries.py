@@ -55,8 +55,8 @@ class Query:
             return with_window[0].operator(**self.operator)
         return with_window[0].aggregate(**self.aggregates or {})
 
-    def play(self, script: Sequence[Any]) -> Results:
-        """Return the results of a script, without Spark (docs/testing.md)."""
+    def play(self, script: Sequence[Any], **how: Any) -> Results:
+        """Return the results of a script, without Spark, or by `engine="spark"` on it (docs/testing.md)."""
         arguments: dict[str, Any] = dict(self.operator or {"aggregates": self.aggregates})
         if self.join is not None:
             window = {} if self.window is None else {"window": self.window}
@@ -65,7 +65,7 @@ class Query:
         else:
             ((stream, declared),) = self.streams.items()
             arguments |= {"window": self.window, "schema": self.schemas[stream], **declared}
-        return run(script=script, **arguments)
+        return run(script=script, **arguments, **how)
 
 
 BY_TIME = {"event_time": "at", "watermark": LATEST}

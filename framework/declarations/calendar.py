@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.resources
 import re
+import zlib
+import zoneinfo
+from base64 import b85encode
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -71,6 +76,8 @@ class Calendar(TimeInterval):
     unit: str = "day"
     zone: str = ""
     starts: str | None = None
+    zone_data: str = ""
+    """What this machine knew of the zone when the window was declared: all machines of the job go by it."""
 
     def __init__(self, unit: str, *, zone: str | None = None, starts: str | None = None, **options: Any) -> None:
         require_one_of(tuple(_UNITS), unit, "unit")
@@ -82,6 +89,7 @@ class Calendar(TimeInterval):
                 )
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "zone", _known_zone(zone))
+        object.__setattr__(self, "zone_data", _zone_data(self.zone))
         object.__setattr__(self, "starts", starts)
         _start_of(unit, starts)
         super().__init__(f"{_UNITS[unit]} days", **options)
@@ -96,11 +104,12 @@ class Calendar(TimeInterval):
         return _start_of(self.unit, self.starts)
 
     def declaration(self) -> dict[str, Any]:
-        """Return what must not change between two runs on one checkpoint."""
+        """Return what must not change between two runs on one checkpoint, and the zone data, which may."""
         return {
             "kind": "timeInterval",
             "calendar": self.unit,
             "zone": self.zone,
+            "zone_data": self.zone_data,
             "starts_months": self.start.months,
             "starts_days": self.start.days,
             "starts_us": self.start.time_us,
@@ -126,6 +135,14 @@ def _known_zone(zone: object) -> str:
     known = [names[one] for one in dict.fromkeys(near)][:3]
     advice = f"did you mean {' or '.join(map(repr, known))}?" if known else "give one such as 'America/New_York'"
     raise DeclarationError(f"zone is {zone!r}, which is no time zone that this machine knows; {advice}")
+
+
+def _zone_data(zone: str) -> str:
+    """Return the file of a zone that `zoneinfo` reads, compressed, as text."""
+    found = (Path(folder, zone) for folder in zoneinfo.TZPATH)
+    path = next((one for one in found if one.is_file()), None)
+    packaged = importlib.resources.files("tzdata").joinpath("zoneinfo", *zone.split("/")) if path is None else path
+    return b85encode(zlib.compress(packaged.read_bytes(), 9)).decode()
 
 
 def _start_of(unit: str, starts: object) -> CalendarStart:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
-from panekeeper import CheckpointError, SinkError, TimeInterval, agg, windowed
+from panekeeper import Calendar, CheckpointError, SinkError, TimeInterval, agg, windowed
 from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.upgrade.check import check_upgrade
 from panekeeper.recovery.upgrade.job_file import load_job
+from tests.framework.core.panes.test_zone_data import new_york_as
 from tests.project.sources import ROOT, blocks_of
 
 if TYPE_CHECKING:
@@ -137,6 +138,28 @@ def test_a_declaration_changes_with_its_state_wherever_the_start_is_killed(
     assert shown()[-3:] == [("10:05", 0, 9, None, 9), ("10:06", 0, 7, None, None), ("10:20", 0, 3, 1, None)]
     assert len(readings.rows("view")) == 5
     assert "top" in readings.rows("view")[0]
+
+
+@pytest.mark.extended
+def test_a_pane_with_rows_stays_where_it_is_when_the_rules_of_its_zone_change(
+    readings: Readings, tmp_path: Path
+) -> None:
+    """The clock of New York is 5 hours behind UTC in one start, and 3 hours in the next, by other files of zones."""
+
+    def run() -> None:
+        window = Calendar("day", zone="America/New_York", emit="on_update")
+        stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+        job = stream.window(window).aggregate(n=agg.count()).to_delta(readings.folder / "log")
+        assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
+
+    readings.put(("a", "04:00:00", 1))
+    with new_york_as("America/Bogota", tmp_path / "before"):
+        run()
+    readings.put(("a", "04:30:00", 2), ("b", "04:59:00", 4), ("b", "05:00:00", 8))
+    with new_york_as("America/Sao_Paulo", tmp_path / "after"):
+        run()
+    found = [(row["sensor"], f"{row['pane_start']:%d %H}", f"{row['pane_end']:%d %H}") for row in readings.rows("log")]
+    assert {*found} == {("a", "30 05", "01 05"), ("b", "30 05", "01 05"), ("b", "01 05", "02 03")}
 
 
 def run_to_log(readings: Readings, stream: DataFrame, **aggregates: agg.Aggregate) -> list[dict[str, Any]]:

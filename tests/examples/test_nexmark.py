@@ -85,17 +85,23 @@ OF_DAYS = {"q15", "q16", "q17"}
 @pytest.mark.parametrize("name", EXPECTED)
 def test_each_result_is_that_of_duckdb(name: str) -> None:
     """Over events out of order, in micro-batches of random sizes, with restarts; late events refine the days."""
+    require_results_of_duckdb(name, batches=20)
+
+
+def require_results_of_duckdb(name: str, batches: int, **how: Any) -> None:
+    """Compare the results of a query in about so many micro-batches with those of DuckDB; `how` it is played."""
     by_days = name in OF_DAYS
     tables = events(COUNT, seed=SEED, spacing=timedelta(seconds=40 if by_days else 0.1))
     midnights = {2162, 4322} if by_days else set()  # late events come after these numbers
-    ends = sorted({*np.random.default_rng(SEED).integers(1, COUNT, 20).tolist(), *midnights, COUNT})
+    ends = sorted({*np.random.default_rng(SEED).integers(1, COUNT, batches).tolist(), *midnights, COUNT})
     if name == "q12":
-        rows = QUERIES[name].play(list(by_clock(cut(tables, ["bids"], ends))))
+        rows = QUERIES[name].play(list(by_clock(cut(tables, ["bids"], ends))), **how)
     elif name == "q4":
-        pairs = Q4_BIDS.play(list(by_watermark(cut(tables, ["auctions", "bids"], ends), "at", LATEST)))
-        rows = Q4.play(list(by_watermark(logged(pairs), "expires", timedelta(minutes=3))))
+        pairs = Q4_BIDS.play(list(by_watermark(cut(tables, ["auctions", "bids"], ends), "at", LATEST)), **how)
+        rows = Q4.play(list(by_watermark(logged(pairs), "expires", timedelta(minutes=3))), **how)
     else:
-        rows = QUERIES[name].play(list(by_watermark(cut(tables, list(QUERIES[name].streams), ends), "at", LATEST)))
+        script = by_watermark(cut(tables, list(QUERIES[name].streams), ends), "at", LATEST)
+        rows = QUERIES[name].play(list(script), **how)
     expected = by_duckdb(EXPECTED[name], tables, ends)
     assert not rows.quarantine
     assert by_days == (rows.counts["refined_late"] > 0)

@@ -59,7 +59,7 @@ class TimeIntervalBatch(EventTimeBatch):
         assert isinstance(spec.window, TimeInterval)
         header = store.read_header()
         record = IntervalRecord.decode(header)
-        keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history.closed)
+        keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history)
         results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         self._last = LastResults(spec.output, keys, store, record) if spec.retracts else None
         fills = None

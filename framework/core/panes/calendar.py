@@ -2,10 +2,16 @@
 
 Panes are numbered by the calendar, from 1970 on, so a number means the same whatever is known of the zone. The clock
 of a zone is less than a day away from UTC, so an instant is in the pane of that number in UTC, or a neighbour of it.
+
+What is known of a zone may change between two starts of a job. Then the starts of panes up to an instant are those of
+before (docs/semantics.md section 6.10).
 """
 
 from __future__ import annotations
 
+import io
+import zlib
+from base64 import b85decode
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -14,7 +20,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from panekeeper.framework.core.stable_order import distinct, ranked
-from panekeeper.framework.declarations.calendar import Calendar
+from panekeeper.framework.declarations.calendar import CalendarStart
+from panekeeper.state.history import FormerZoneData
 
 _DAY = 86_400_000_000
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
@@ -30,24 +37,26 @@ _CYCLE = 146_097 * _DAY
 class CalendarPanes:
     """The panes of a calendar: `months` or else `days` long, `first` months or days after 1970-01-01.
 
-    Months begin `later` after their first day, us; days at that time of day.
+    Months begin `later` after their first day, us; days at that time of day. `former` is the zone data of before.
     """
 
-    zone: str
+    zone_data: str
     months: int
     days: int
     first: int
     later: int
+    former: tuple[FormerZoneData, ...] = ()
 
     @classmethod
-    def of(cls, window: Calendar) -> CalendarPanes:
-        """Return those of a declared window."""
-        start, unit = window.start, window.unit
+    def of(
+        cls, unit: str, start: CalendarStart, zone_data: str, former: tuple[FormerZoneData, ...] = ()
+    ) -> CalendarPanes:
+        """Return those of a declared unit and start."""
         if unit in _MONTHS:
             months = _MONTHS[unit]
-            return cls(window.zone, months, 0, start.months % months, start.days * _DAY + start.time_us)
+            return cls(zone_data, months, 0, start.months % months, start.days * _DAY + start.time_us, former)
         first = start.days + (_FIRST_MONDAY if unit == "week" else 0)
-        return cls(window.zone, 0, _DAYS[unit], first, start.time_us)
+        return cls(zone_data, 0, _DAYS[unit], first, start.time_us, former)
 
     def starts(self, numbers: np.ndarray) -> np.ndarray:
         """Return the first instant of each pane."""
@@ -94,16 +103,30 @@ class CalendarPanes:
 
     def _instants(self, numbers: np.ndarray) -> np.ndarray:
         shown = self._clock_at_starts(numbers).tolist()
-        return np.fromiter((_first_instant(self.zone, one) for one in shown), np.int64, len(shown))
+        instants = _first_instants(self.zone_data, shown)
+        for one in reversed(self.former):
+            before = _first_instants(one.zone_data, shown)
+            instants = np.where(before <= one.until_us, before, np.maximum(instants, one.until_us))
+        return instants
+
+
+def _first_instants(zone_data: str, shown: list[int]) -> np.ndarray:
+    return np.fromiter((_first_instant(zone_data, one) for one in shown), np.int64, len(shown))
+
+
+@lru_cache(maxsize=64)
+def _clock_of(zone_data: str) -> ZoneInfo:
+    """Return the clock of a zone by what was known of it."""
+    return ZoneInfo.from_file(io.BytesIO(zlib.decompress(b85decode(zone_data))))
 
 
 @lru_cache(maxsize=2**16)
-def _first_instant(zone: str, shown: int) -> int:
+def _first_instant(zone_data: str, shown: int) -> int:
     """Return the first instant at which the clock of a zone shows this time, or a later one; us since 1970.
 
     A time that is shown twice is meant the first time. One that is left out is left out at a single instant.
     """
-    clock, moved = ZoneInfo(zone), _into_known_years(shown)
+    clock, moved = _clock_of(zone_data), _into_known_years(shown)
     naive = datetime(1970, 1, 1) + timedelta(microseconds=moved)  # noqa: DTZ001
     before, after = (_offset(naive.replace(tzinfo=clock, fold=fold)) for fold in (0, 1))
     if before >= after:

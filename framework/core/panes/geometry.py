@@ -19,7 +19,7 @@ from panekeeper.framework.core.panes.calendar import CalendarPanes
 from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
-from panekeeper.state.history import ClosedPanes
+from panekeeper.state.history import ClosedPanes, History
 
 _SLOTS_A_PANE = 8
 """A pane is read back as about this many stored values: fewer would be rewritten too often, more read too slowly."""
@@ -37,10 +37,14 @@ class Geometry:
     """What was closed when the discard age changed (docs/semantics.md section 13.1)."""
 
     @classmethod
-    def of(cls, window: TimeInterval, closed: ClosedPanes | None = None) -> Geometry:
+    def of(cls, window: TimeInterval, history: History | None = None) -> Geometry:
         """Return the geometry of a declared window; whole periods in the offset only number the panes otherwise."""
+        history = history or History()
+        closed = history.closed
         if isinstance(window, Calendar):
-            return CalendarGeometry(1, 1, 0, window.age_us, closed, calendar=CalendarPanes.of(window))
+            former = history.former_zone_data(window.zone)
+            calendar = CalendarPanes.of(window.unit, window.start, window.zone_data, former)
+            return CalendarGeometry(1, 1, 0, window.age_us, closed, calendar=calendar)
         if isinstance(window, Cumulate):
             return CumulatedGeometry(window.duration_us, window.period_us, window.offset_us, window.age_us, closed)
         return cls(window.duration_us, window.period_us, window.offset_us % window.period_us, window.age_us, closed)

@@ -27,7 +27,7 @@ from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.declarations.firing import FiringOptions
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.history import ClosedPanes
+from panekeeper.state.history import History
 
 SLICE_COLUMN = "_slice"
 NUMBER_COLUMN = "_pk_number"
@@ -66,14 +66,14 @@ class RowFolding:
         window: the declared window.
         keys: the partition columns.
         accumulators: those of its aggregates, in order.
-        closed: the panes that a change of the discard age found closed.
+        history: what earlier declarations have left.
         least_gain: rows are folded if there are at least as many times more of them than cells.
     """
 
     window: TimeInterval
     keys: pa.Schema
     accumulators: tuple[Accumulator, ...]
-    closed: ClosedPanes | None = None
+    history: History
     least_gain: int = 2
 
     @classmethod
@@ -82,11 +82,11 @@ class RowFolding:
         accumulators = exact_accumulators(spec)
         if accumulators is None or not isinstance(spec.window, TimeInterval):
             return None
-        return cls(spec.window, spec.keys, accumulators, spec.history.closed)
+        return cls(spec.window, spec.keys, accumulators, spec.history)
 
     def fold(self, rows: pa.Table, watermark: int) -> FoldedRows | None:
         """Fold the rows that are kept at this watermark; None if that would not make them much fewer."""
-        geometry = Geometry.of(self.window, self.closed)
+        geometry = Geometry.of(self.window, self.history)
         assigned = assign(self.window, geometry, rows.column(EVENT_TIME).to_numpy(), watermark)
         kept = np.flatnonzero(assigned.kept)
         if len(kept) < len(assigned.kept):

@@ -33,6 +33,7 @@ from panekeeper.framework.declarations.errors import (
     SetupError,
     SinkError,
 )
+from panekeeper.framework.engine.job.calendar_edges import edges_until
 from panekeeper.framework.engine.session.environment import check_packages, class_is_loadable
 from panekeeper.framework.engine.session.java_libraries import S3, require_libraries
 from panekeeper.framework.engine.session.python_workers import prepare_workers, require_packages
@@ -279,12 +280,14 @@ def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[
     old = in_force(known.declaration, committed)
     if declared_part(known.declaration) == declared and old is known.declaration:
         return known
+    watermark = None if committed is None else _watermark(files, committed)
     declaration = upgraded(
         known.declaration,
         declared,
         committed=committed,
-        watermark_us=None if committed is None else _watermark(files, committed),
+        watermark_us=watermark,
         last_pane=_last_pane(files, old, declared) if committed is not None else None,
+        edges_until_us=edges_until(files, old, declared, watermark) if committed is not None else None,
     )
     return replace(known, declaration=declaration)
 

@@ -347,3 +347,17 @@ def test_where_batches_end_and_which_partitions_are_together_changes_nothing(
         own = [item for item in cut if item[0] != "row" or item[1] == key]
         alone |= log_of(window, batches_of([*own, ("end",)]))
     assert log_of(window, batches_of([*uncut, ("end",)])) == alone
+
+
+@pytest.mark.parametrize(("fill_for", "filled_days"), [("1 day", []), ("25 hours", ["2024-11-03"])])
+def test_a_day_of_25_hours_is_filled_if_it_ends_within_fill_for(fill_for: str, filled_days: list[str]) -> None:
+    """It is a length of time, not a number of panes; in New York, where 3 November 2024 has 25 hours."""
+    window = Calendar("day", zone="America/New_York", fill="null", fill_for=fill_for)
+    found = run(
+        window,
+        aggregates={"n": agg.count()},
+        schema="t timestamp",
+        event_time="t",
+        script=[[{"t": "2024-11-02T12:00:00+00:00"}], Watermark("2024-11-10T00:00:00+00:00")],
+    )
+    assert [f"{row['pane_start']:%Y-%m-%d}" for row in found if row["reason"] == "FILLED"] == filled_days
