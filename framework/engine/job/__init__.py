@@ -1,6 +1,7 @@
 """A running job: its start, its lease, its end.
 
 batch_journal.py      How does one micro-batch get into the tables exactly once, through a crash at any point?
+calendar_edges.py     Until when have panes of a calendar had rows, where a start brings other data of its zone?
 callbacks.py          How do callbacks of `on_batch` get each report once and in order?
 checkpoint_checks.py  Do session, declaration, input files and checkpoint fit together?
 job.py                What does the job do that `start()` returns?
