@@ -44,7 +44,7 @@ def test_rows_are_folded_before_the_shuffle_and_late_ones_are_not(
     def noted(port: InputPort) -> RowFolding:
         folding = RowFolding.of(port.spec)
         assert folding is not None
-        return NotedFolding(folding.window, folding.keys, folding.accumulators)
+        return NotedFolding(folding.window, folding.keys, folding.accumulators, folding.history)
 
     monkeypatch.setattr(InputPort, "folding", noted)
     for rows in MANY_IN_A_PANE[:2]:
