@@ -19,7 +19,7 @@ from panekeeper.framework.core.steps import EvictPartitions, Mark, Rows, Step, T
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.operator import Emit, Operator
-from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.framework.declarations.windows import ArrivalWindow
 from panekeeper.framework.testing.vector import Item, Vector, column_of
 
 BatchSplit = Literal["whole", "each"] | int
@@ -132,8 +132,8 @@ def job_spec_for(vector: Vector) -> JobSpec:
 
 
 def recorder_for(vector: Vector) -> EventRecorder:
-    """Return the recorder of a vector: time intervals have panes, other windows the wall clock."""
-    return EventRecorder(timed=not isinstance(vector.window, TimeInterval))
+    """Return the recorder of a vector: windows in event time have panes, those in arrival order the wall clock."""
+    return EventRecorder(timed=isinstance(vector.window, ArrivalWindow))
 
 
 def measure_type(vector: Vector, name: str) -> pa.DataType:

@@ -1,4 +1,4 @@
-"""The jobs of a drill: one for each kind of window, and operators with state. Each has an oracle.
+"""The jobs of a drill: one for each kind of window and join, and operators with state. Each has an oracle.
 
 A job with `uses_wall_clock` has windows of hours, so that the minutes which a drill takes change nothing. It is run in
 scenarios about time only. The other jobs take the time from the rows, or use no time.
@@ -12,15 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from integration_tests.drills.expected import arrival_oracle as oracle
-from integration_tests.drills.expected import state_oracle
+from integration_tests.drills.expected import event_time_oracle, state_oracle
 from integration_tests.drills.expected.arrival_oracle import HOUR, Oracle
 from integration_tests.drills.expected.compare import TableComparison
 from integration_tests.drills.expected.history import COLUMNS
 from integration_tests.drills.process.operators import EvictOnDrainOperator, RunningTotalOperator
 from panekeeper.framework.declarations import aggregates as agg
+from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.durations import hours, minutes
+from panekeeper.framework.declarations.firing import Every
 from panekeeper.framework.declarations.policies import Count, Delta, PartitionAge, Punctuation, Time
-from panekeeper.framework.declarations.windows import Batched, Sliding, TimeInterval, Tumbling, Window
+from panekeeper.framework.declarations.windows import (
+    ArrivalWindow,
+    Batched,
+    Cumulate,
+    Session,
+    Sliding,
+    TimeInterval,
+    Tumbling,
+    Window,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,21 +47,23 @@ class DrillJob:
 
     Attributes:
         name: of the job; shown in reports as the check.
-        window: of the job, or of its first port.
+        window: of the job, or of its first port; None for a join of rows by their times.
         oracle: returns a new oracle; called once for each comparison.
         second_window: of the second port, if there is one. Small values go to the first port, large ones to the second.
         options: arguments of `windowed`, in addition to name, partition key and number of key groups.
         operator: computes the results, in place of the aggregates.
+        join: joins the two ports, in place of the aggregates.
         uses_wall_clock: whether the window's time is the wall clock.
         tables: by role, how each table is compared.
     """
 
     name: str
-    window: Window
+    window: Window | None
     oracle: Callable[[], Oracle]
     second_window: Window | None = None
     options: dict[str, Any] = field(default_factory=dict)
     operator: type[RunningTotalOperator | EvictOnDrainOperator] | None = None
+    join: Callable[[Any], Computation] | None = None
     uses_wall_clock: bool = False
     tables: dict[str, TableComparison] = field(
         default_factory=lambda: {"log": TableComparison(columns=_AGGREGATED, identity=1)}
@@ -70,31 +83,46 @@ class DrillJob:
         options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
         options["reject"] = {f"value {value}": f"value = {value}" for value in rejected}
 
-        def stream(condition: str) -> Any:
+        def stream(condition: str, window: Window | None) -> Any:
             reader = spark.readStream.schema(COLUMNS).option("stream", condition)  # by which one of two is known
             rows = reader.option("maxFilesPerTrigger", 1).json(str(files))
-            return windowed(rows.where(condition), **options)
+            declared = windowed(rows.where(condition), **options)
+            return declared if window is None else declared.window(window)
 
-        if self.second_window is None:
-            windows = stream("true").window(self.window)
+        if self.second_window is None and self.join is None:
+            windows = stream("true", self.window)
         else:
-            small = f"value < {state_oracle.LARGE}"
-            windows = ports(stream(small).window(self.window), stream(f"NOT {small}").window(self.second_window))
+            small = f"value < {event_time_oracle.LARGE}"
+            windows = ports(stream(small, self.window), stream(f"NOT {small}", self.second_window))
         computed = self._computed(windows)
         return computed.to_delta(folder / "log", view=folder / "view" if "view" in self.tables else None)
 
     def _computed(self, windows: Any) -> Computation:
+        if self.join is not None:
+            return self.join(windows)
         if self.operator is not None:
             computed: Computation = windows.operator(self.operator(), output=self.operator.output)
             return computed
         aggregates = {"n": agg.count(), "total": agg.sum("id")}
-        if not isinstance(self.window, TimeInterval):
+        if isinstance(self.window, ArrivalWindow):
             aggregates |= {"first": agg.first("id"), "last": agg.last("id")}
         aggregated: Computation = windows.aggregate(**aggregates)
         return aggregated
 
 
 _ROW_CLOCK = {"arrival_time": "at"}
+_EVENT_TIME = {"event_time": "seen"}
+
+
+def _tables(*firing: str, log: Sequence[str] = (), start: str = "pane") -> dict[str, TableComparison]:
+    """Return how the tables of a window in event time are compared; `log` are columns that the view does not have."""
+    columns = ("sensor", f"{start}_start", f"{start}_end", "n", "total")
+    return {
+        "log": TableComparison(columns=(*columns, *log, *firing), identity=3),
+        "view": TableComparison(columns=(*columns, *firing), identity=3),
+        "quarantine": TableComparison(columns=("reason", "event_time", "row.id"), identity=3),
+    }
+
 
 DRILL_JOBS: tuple[DrillJob, ...] = (
     DrillJob(name="tumbling-count", window=Tumbling(Count(3)), oracle=lambda: oracle.TumblingCount(3)),
@@ -118,12 +146,54 @@ DRILL_JOBS: tuple[DrillJob, ...] = (
     DrillJob(
         name="time-interval",
         window=TimeInterval(hours(1), creation_period=minutes(30), discard_age=hours(1)),
-        options={"event_time": "seen"},
-        oracle=lambda: state_oracle.NaiveTimeInterval(HOUR, period=HOUR // 2, discard_age=HOUR),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaiveTimeInterval(HOUR, period=HOUR // 2, discard_age=HOUR),
+        tables=_tables("refinement", "reason"),
+    ),
+    DrillJob(
+        name="cumulate",
+        window=Cumulate(minutes(30), hours(2), discard_age=hours(1)),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaiveCumulate(HOUR // 2, 2 * HOUR, discard_age=HOUR),
+        tables=_tables("refinement", "reason"),
+    ),
+    DrillJob(
+        name="calendar",
+        window=Calendar(
+            "day", zone="Atlantic/South_Georgia", discard_age=hours(5), early=Every(event_time=minutes(10))
+        ),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaiveDays(2 * HOUR, discard_age=5 * HOUR, early=HOUR // 6),
+        tables=_tables("refinement", "reason"),
+    ),
+    DrillJob(
+        name="session",
+        window=Session(minutes(20), discard_age=hours(2)),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaiveSessions(HOUR // 3, discard_age=2 * HOUR),
+        tables=_tables("refinement", "reason", log=["replaces"], start="session"),
+    ),
+    DrillJob(
+        name="join-within",
+        window=None,
+        join=lambda streams: streams.join_within(
+            before=minutes(30), after=minutes(15), how="full", discard_age=hours(1)
+        ),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaiveWithin(before=HOUR // 2, after=HOUR // 4, discard_age=HOUR),
+        tables={"log": TableComparison(columns=("sensor", "left_id", "right_id", "reason"), identity=3)},
+    ),
+    DrillJob(
+        name="join-of-panes",
+        window=TimeInterval(hours(1), discard_age=hours(1)),
+        second_window=TimeInterval(hours(1), discard_age=hours(1)),
+        join=lambda streams: streams.join(how="left"),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaivePaneJoin(HOUR, period=HOUR, discard_age=HOUR),
         tables={
-            "log": TableComparison(columns=("sensor", "pane_start", "n", "total", "refinement", "reason"), identity=2),
-            "view": TableComparison(columns=("sensor", "pane_start", "n", "total", "refinement", "reason"), identity=2),
-            "quarantine": TableComparison(columns=("reason", "event_time", "row.id"), identity=3),
+            "log": TableComparison(
+                columns=("sensor", "pane_start", "left_id", "right_id", "refinement", "reason"), identity=4
+            )
         },
     ),
     DrillJob(name="batched", window=Batched(retain=3, every=2), oracle=lambda: oracle.BatchedCount(3, 2)),

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from integration_tests.drills.faults.armed import kill_process
-from integration_tests.engine.restart_stories import STOP_AT, WAYS, Way, before, kinds_of, vector, with_data
+from integration_tests.engine.restart_stories import STOP_AT, WAYS, Way, before, kinds_of, story, with_data
 from panekeeper import session
 from panekeeper.framework.core.steps import Tick
 from panekeeper.framework.testing.spark_run import ListSink, SparkRun
 from panekeeper.framework.testing.steps import items_to_steps, job_spec_for
-from panekeeper.framework.testing.vector import parse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,7 +29,7 @@ class StoppedRun(SparkRun):
     """A run on Spark that is stopped in one of the ways; its checkpoint and its input stay where they are."""
 
     def __init__(self, kind: str, way: Way, spark: SparkSession, folder: Path, *, data: bool) -> None:
-        self.story = parse(vector(kind, way, data=data))
+        self.story = story(kind, way, data=data)
         self.at = next(n for n, item in enumerate(self.story.items) if item.kind == "reset")
         self.kind, self.way = kind, way
         super().__init__(self.story, spark, folder, name=folder.name)

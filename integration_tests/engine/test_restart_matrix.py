@@ -17,10 +17,10 @@ import pytest
 
 from integration_tests.drills.faults.evidence import epoch_of
 from integration_tests.engine.restart_matrix import StoppedRun
-from integration_tests.engine.restart_stories import WAYS, kinds_of, vector, with_data
+from integration_tests.engine.restart_stories import WAYS, events_in_memory, kinds_of, story, with_data
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches
-from panekeeper.testing import difference, play
+from panekeeper.testing import difference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,5 +73,5 @@ def test_the_events_are_those_of_the_memory_engine(way: str, half: int, spark: S
 
     with ThreadPoolExecutor() as pool:
         found = dict(zip(kinds, pool.map(events, kinds), strict=True))
-    expected = {kind: play(vector(kind, WAYS[way], data=with_data(kind, way))) for kind in kinds}
+    expected = {kind: events_in_memory(story(kind, WAYS[way], data=with_data(kind, way))) for kind in kinds}
     assert {kind: wrong for kind in kinds if (wrong := difference(expected[kind], found[kind]))} == {}

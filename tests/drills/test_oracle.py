@@ -15,8 +15,16 @@ from integration_tests.drills.expected.arrival_oracle import (
     SlidingTime,
     TumblingTime,
 )
+from integration_tests.drills.expected.event_time_oracle import (
+    NaiveCumulate,
+    NaiveDays,
+    NaivePaneJoin,
+    NaiveSessions,
+    NaiveTimeInterval,
+    NaiveWithin,
+)
 from integration_tests.drills.expected.history import FileArrived, HistoryEvent, JobDrained, Row, RunStarted, generate
-from integration_tests.drills.expected.state_oracle import EvictOnDrain, NaiveTimeInterval, RunningTotal
+from integration_tests.drills.expected.state_oracle import EvictOnDrain, RunningTotal
 from integration_tests.drills.jobs import DRILL_JOBS
 
 
@@ -110,12 +118,66 @@ def test_panes_fire_when_the_watermark_passes_their_end_and_again_for_late_rows(
     history = (arrive((1, 10, 0)), arrive((2, 70, 0)), late, arrive((5, 130, 0)), late)
     tables = NaiveTimeInterval(HOUR, period=HOUR, discard_age=HOUR)(history)
     assert tables["log"] == [
-        ("a", 0, 1, 1, 0, "WATERMARK"),
-        ("a", 0, 2, 4, 1, "LATE"),
-        ("a", HOUR, 1, 2, 0, "WATERMARK"),
+        ("a", 0, HOUR, 1, 1, 0, "WATERMARK"),
+        ("a", 0, HOUR, 2, 4, 1, "LATE"),
+        ("a", HOUR, 2 * HOUR, 1, 2, 0, "WATERMARK"),
     ]
     assert tables["view"] == tables["log"][1:]
     assert tables["quarantine"] == [("NULL_EVENT_TIME", None, 4), ("LATE", 0, 3), ("NULL_EVENT_TIME", None, 4)]
+
+
+def test_panes_that_begin_together_each_have_the_rows_of_the_shorter_ones() -> None:
+    """Each fires when the watermark reaches its own end."""
+    history = (arrive((1, 10, 0), (2, 40, 0)), arrive((3, 120, 0)))
+    assert NaiveCumulate(HOUR // 2, HOUR, discard_age=0)(history)["log"] == [
+        ("a", 0, 1800, 1, 1, 0, "WATERMARK"),
+        ("a", 0, 3600, 2, 3, 0, "WATERMARK"),
+    ]
+
+
+def test_days_begin_by_their_offset() -> None:
+    """A row before the first day is in the one before, which fires early, too, where that is declared."""
+    history = (arrive((1, 10, 0)), arrive((2, 119, 0)), arrive((3, 120, 0)))
+    day = ("a", -22 * HOUR, 2 * HOUR, 2, 3)
+    assert NaiveDays(2 * HOUR, discard_age=0)(history)["log"] == [(*day, 0, "WATERMARK")]
+    assert NaiveDays(2 * HOUR, discard_age=0, early=HOUR)(history)["log"] == [
+        (*day, 0, "EARLY"),
+        (*day, 1, "WATERMARK"),
+        ("a", 2 * HOUR, 26 * HOUR, 1, 3, 0, "EARLY"),
+    ]
+
+
+def test_a_row_between_two_sessions_makes_them_one_whose_results_are_replaced() -> None:
+    """The view has the one that holds; a row that is too late and near none is rejected."""
+    gap = HOUR // 6
+    history = (arrive((1, 0, 0)), arrive((2, 15, 0)), arrive((3, 26, 0)), arrive((4, 8, 0)), arrive((5, 80, 0)))
+    tables = NaiveSessions(gap, discard_age=HOUR // 2)((*history, arrive((6, 1, 0))))
+    assert tables["log"] == [
+        ("a", 0, 600, 1, 1, (), 0, "WATERMARK"),
+        ("a", 900, 1500, 1, 2, (), 0, "WATERMARK"),
+        ("a", 0, 1500, 3, 7, (900,), 1, "LATE"),
+        ("a", 1560, 2160, 1, 3, (), 0, "WATERMARK"),
+    ]
+    assert tables["view"] == [("a", 0, 1500, 3, 7, 1, "LATE"), ("a", 1560, 2160, 1, 3, 0, "WATERMARK")]
+    assert tables["quarantine"] == [("LATE", 60, 6)]
+
+
+def test_small_values_meet_large_ones_within_bounds_or_of_their_pane() -> None:
+    """A row without a match is a result once no partner can come; the watermark is that of both ports."""
+    history = (arrive((1, 10, 0), (2, 12, 9), (3, 30, 9)), arrive((4, 50, 0)), arrive((5, 200, 0), (6, 200, 9)))
+    within = NaiveWithin(before=60, after=300, discard_age=0)(history)
+    assert within["log"] == [
+        ("a", 1, 2, "MATCH"),
+        ("a", 5, 6, "MATCH"),
+        ("a", None, 3, "NO_MATCH"),
+        ("a", 4, None, "NO_MATCH"),
+    ]
+    assert NaivePaneJoin(HOUR, period=HOUR, discard_age=0)(history)["log"] == [
+        ("a", 0, 1, 2, 0, "WATERMARK"),
+        ("a", 0, 1, 3, 0, "WATERMARK"),
+        ("a", 0, 4, 2, 0, "WATERMARK"),
+        ("a", 0, 4, 3, 0, "WATERMARK"),
+    ]
 
 
 def test_a_drain_evicts_every_partition() -> None:
