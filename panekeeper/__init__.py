@@ -4,6 +4,7 @@ framework/  what a window is, and how a row passes through one: a link to the fo
 recovery/   around a stop: savepoints, restore, upkeep, the command line: likewise
 state/      persisted state: records, bytes, stores: likewise
 testing.py  how is a window checked without Spark? `run`, `play`, `difference`
+pytest_plugin.py  fixtures of a user's tests: `run`, `spark_job`, `kill_and_restart`
 
 Importing this package loads nothing else. Each name is loaded when it is first used, so declarations and
 `panekeeper.testing.play` work without Java, and a Python worker of Spark loads what it runs.

@@ -2,13 +2,35 @@
 
 `run` plays a script of rows, clock, watermark and restarts through a window with its aggregates or operator, in memory
 or on Spark, and returns the rows of the log. `play` runs a worked example through the real windows and returns its
-events, and `difference` compares.
+events, and `difference` compares. `assert_same_for_every_cut` and `assert_survives_restarts` play a script in many ways
+and show the first difference.
 
->>> from panekeeper.testing import Clock, Restart, Watermark, difference, play, run
+>>> from panekeeper.testing import Clock, Restart, Watermark, assert_same_for_every_cut, assert_survives_restarts, run
+>>> from panekeeper.testing import difference, play
 """
 
 from __future__ import annotations
 
-from panekeeper.framework.testing import Clock, Restart, Results, Watermark, difference, play, run
+from panekeeper.framework.testing import (
+    Clock,
+    Restart,
+    Results,
+    Watermark,
+    assert_same_for_every_cut,
+    assert_survives_restarts,
+    difference,
+    play,
+    run,
+)
 
-__all__ = ["Clock", "Restart", "Results", "Watermark", "difference", "play", "run"]
+__all__ = [
+    "Clock",
+    "Restart",
+    "Results",
+    "Watermark",
+    "assert_same_for_every_cut",
+    "assert_survives_restarts",
+    "difference",
+    "play",
+    "run",
+]

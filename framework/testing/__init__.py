@@ -15,6 +15,7 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     ['insertion', 'initial_full', 'trigger', 'close']
 
 compare.py          do two lists of events say the same? `difference`
+every_cut.py        are results the same wherever micro-batches end? `assert_same_for_every_cut`
 lifecycle.py        which methods of state handlers does a lifecycle vector call?
 memory_intake.py    which rows of a script are good, without Spark?
 play_vector.py      how is a vector played, and how does it run on the core alone? `play`
@@ -27,6 +28,7 @@ scripted_job.py     what is the job of a script, for both engines?
 scripted_stream.py  what does a declaration see of a stream that is a script?
 spark_run.py        how does a vector run as a streaming query?
 sql.py              for which rows does a condition of SQL hold, in memory?
+started_job.py      how does a user's test start, kill and restart a job?
 steps.py            which batches of steps are the items of a vector, and which of its events is what happens?
 vector.py           what does a vector say, checked field by field?
 """
@@ -34,9 +36,20 @@ vector.py           what does a vector say, checked field by field?
 from __future__ import annotations
 
 from panekeeper.framework.testing.compare import difference
+from panekeeper.framework.testing.every_cut import assert_same_for_every_cut, assert_survives_restarts
 from panekeeper.framework.testing.play_vector import play
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import run
 from panekeeper.framework.testing.script import Clock, Restart, Watermark
 
-__all__ = ["Clock", "Restart", "Results", "Watermark", "difference", "play", "run"]
+__all__ = [
+    "Clock",
+    "Restart",
+    "Results",
+    "Watermark",
+    "assert_same_for_every_cut",
+    "assert_survives_restarts",
+    "difference",
+    "play",
+    "run",
+]

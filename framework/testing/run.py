@@ -9,24 +9,28 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pyarrow as pa
 
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.operator import Operator
-from panekeeper.framework.declarations.windows import ArrivalWindow, Window
+from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.script import Clock, Restart, Watermark, rows_table
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, ScriptPort
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
     from panekeeper.framework.builder.outputs import Computation
 
 _OF_PORTS = {"window", "schema"}
+_COMPUTED = ("aggregates", "operator", "join", "join_within")
+"""What says what is computed: one of them."""
 
 
 def run(  # noqa: PLR0913 -- all by keyword but the window
@@ -47,7 +51,8 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
 
     Each item of the script is one micro-batch: a list of rows, `Clock("1 minute")`, `Watermark(30)` or `Restart()`. A
     row is a dict; a column that it leaves out is null. Times are seconds since the epoch, datetimes, or ISO text. Rows
-    arrive when the wall clock says, which begins at the epoch and goes on only by `Clock`.
+    arrive when the wall clock says, which begins at the epoch and goes on only by `Clock`. In memory a list may have
+    `Clock` and `Watermark` among its rows: all of it happens in one micro-batch.
 
     Without a `Watermark` in the script the watermark follows the rows, as in a job: it is the greatest event time of
     the micro-batches before, less the `watermark=` of the stream. One more micro-batch at the end fires what is
@@ -95,7 +100,7 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
     if spark is not None and engine != "spark":
         raise DeclarationError('spark is given, but the script runs in memory; give engine="spark", too')
     computed = {"aggregates": aggregates, "operator": operator, "join": join, "join_within": join_within}
-    declared = _read(window, script, schema, computed, ports, options)
+    declared = with_script(declared_job(window, schema=schema, ports=ports, **computed, **options), script)
     if engine == "spark":
         from panekeeper.framework.testing.run_on_spark import run_on_spark
 
@@ -105,15 +110,15 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
     return run_in_memory(declared)
 
 
-def _read(
-    window: Window | None,
-    script: Sequence[Any],
-    schema: Any,
-    computed: Mapping[str, Any],
-    ports: Mapping[str, Mapping[str, Any]] | None,
-    options: Mapping[str, Any],
+def declared_job(
+    window: Window | None = None,
+    *,
+    schema: Any = None,
+    ports: Mapping[str, Mapping[str, Any]] | None = None,
+    **options: Any,
 ) -> ScriptedJob:
-    """Check the arguments of `run`; `computed` are those that say what is computed."""
+    """Check the arguments of `run` but for the script, and return the job, which has no micro-batches yet."""
+    computed = {name: options.pop(name, None) for name in _COMPUTED}
     if (window is None) == (ports is None):
         raise DeclarationError("run() takes a window, or ports with a window each")
     given = [name for name, one in computed.items() if one is not None]
@@ -131,8 +136,13 @@ def _read(
         shared = of_stream if schema is None else {"schema": schema, **of_stream}
         has_window = given != ["join_within"]
         declared = [_port(name, {**shared, **own}, has_window=has_window) for name, own in ports.items()]
-    batches, has_watermarks = _batches(script, declared)
-    return ScriptedJob(ports=tuple(declared), compute=compute, batches=batches, has_watermarks=has_watermarks)
+    return ScriptedJob(ports=tuple(declared), compute=compute)
+
+
+def with_script(declared: ScriptedJob, script: Sequence[Any]) -> ScriptedJob:
+    """Return the job with the micro-batches of a script. Raises `DeclarationError` for an item that is none."""
+    batches, has_watermarks = _batches(script, declared.ports)
+    return replace(declared, batches=batches, has_watermarks=has_watermarks)
 
 
 def _computing(
@@ -175,10 +185,7 @@ def _names(function: Callable[..., Any]) -> set[str]:
 
 
 def _port(name: str | None, declared: Mapping[str, Any], *, has_window: bool = True) -> ScriptPort:
-    from pyspark.sql.pandas.types import from_arrow_schema
-    from pyspark.sql.types import StructField, StructType
-
-    from panekeeper.framework.builder.windowed import declared_columns, windowed
+    from panekeeper.framework.builder.windowed import windowed
 
     where = "run()" if name is None else f"ports: {name!r}"
     unknown = sorted(declared.keys() - _names(windowed) - _OF_PORTS)
@@ -188,36 +195,50 @@ def _port(name: str | None, declared: Mapping[str, Any], *, has_window: bool = T
     schema, window = declared.get("schema"), declared.get("window")
     if has_window and not isinstance(window, Window):
         raise DeclarationError(f"{where}: the window is {window!r}; give one such as TimeInterval(hours(1))")
+    columns = columns_of(schema, where)
+    options = {key: value for key, value in declared.items() if key not in _OF_PORTS}
+    return ScriptPort(name=name, window=window, columns=columns, options=options)
+
+
+def columns_of(schema: Any, where: str) -> StructType:
+    """Return the columns that a schema declares, all of which may be null. Raises `DeclarationError` for what is none.
+
+    Args:
+        schema: text, names with types, or a schema of Arrow or Spark.
+        where: what it belongs to, for the message.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+    from pyspark.sql.types import StructField, StructType
+
+    from panekeeper.framework.builder.windowed import declared_columns
+
     try:
         declared_types = schema if isinstance(schema, StructType) else from_arrow_schema(declared_columns(schema))
-        columns = StructType([StructField(one.name, one.dataType) for one in declared_types])
+        return StructType([StructField(one.name, one.dataType) for one in declared_types])
     except Exception as error:
         raise DeclarationError(
             f'{where}: schema is {schema!r}; write columns as SQL does, "k string, t timestamp, v long", or give a '
             "schema of Arrow or Spark"
         ) from error
-    options = {key: value for key, value in declared.items() if key not in _OF_PORTS}
-    return ScriptPort(name=name, window=window, columns=columns, options=options)
 
 
 def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[ScriptBatch, ...], bool]:
     """Return the micro-batches of a script, and whether it says what the watermark is."""
     if isinstance(script, str | bytes | Mapping) or not isinstance(script, Sequence):
         raise DeclarationError(f"script is {script!r}; it must be a list of micro-batches, each a list of rows")
-    has_panes = [
-        port
-        for port in ports
-        if port.options.get("event_time") is not None and not isinstance(port.window, ArrivalWindow)
-    ]
-    has_watermarks = any(isinstance(item, Watermark) for item in script)
+    has_panes = [port for port in ports if port.has_panes]
+    parts = [part for number, item in enumerate(script) for part in _parts(number, item)]
+    has_watermarks = any(isinstance(part.item, Watermark) for part in parts)
     found, schemas = list[ScriptBatch](), [port.arrow_columns for port in ports]
     empty = tuple(one.empty_table() for one in schemas)
     batch = ScriptBatch(number=-1, tables=empty, now_us=0, is_start=True)
-    for number, item in enumerate(script):
-        where, is_down = f"script[{number}]", isinstance(next(iter(script[number + 1 :]), None), Restart)
-        batch = replace(batch, number=number, tables=empty, is_start=number == 0, is_tick=False)
+    for place, (number, where, item, is_continued) in enumerate(parts):
+        is_down = not is_continued and isinstance(next((one.item for one in parts[place + 1 :]), None), Restart)
+        is_start = number == 0 and batch.number != 0
+        batch = replace(batch, number=number, tables=empty, is_start=is_start, is_tick=False, is_continued=is_continued)
         match item:
             case Clock():
+                is_down = is_down and where == f"script[{number}]"
                 batch = replace(batch, is_tick=not is_down, now_us=batch.now_us + (0 if is_down else item.us))
             case Restart():
                 before = script[number - 1] if number else None
@@ -233,8 +254,32 @@ def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[
                 batch = replace(batch, tables=tuple(_tables(item, ports, schemas, where)))
         found.append(batch)
     if has_panes and len(ports) == 1 and not has_watermarks:
-        found.append(replace(batch, number=len(found), tables=empty, is_start=not found, is_tick=False))
+        found.append(
+            replace(batch, number=len(script), tables=empty, is_start=not found, is_tick=False, is_continued=False)
+        )
     return tuple(found), has_watermarks
+
+
+class _Part(NamedTuple):
+    """What is in an item of a script, in order."""
+
+    number: int
+    where: str
+    item: Any
+    is_continued: bool
+
+
+def _parts(number: int, item: Any) -> Iterator[_Part]:
+    """Yield an item of a script; of a list with a clock or watermark in it, each of these, and the rows between."""
+    where = f"script[{number}]"
+    steps = (Clock, Watermark)
+    if not isinstance(item, list | tuple) or not any(isinstance(one, steps) for one in item):
+        yield _Part(number, where, item, is_continued=False)
+        return
+    runs = [(is_step, [*one]) for is_step, one in groupby(item, lambda one: isinstance(one, steps))]
+    found = [one for is_step, run in runs for one in (run if is_step else [run])]
+    for place, one in enumerate(found):
+        yield _Part(number, f"{where}, part {place}", one, is_continued=place + 1 < len(found))
 
 
 def _tables(item: Any, ports: Sequence[ScriptPort], schemas: Sequence[pa.Schema], where: str) -> Iterator[pa.Table]:

@@ -79,19 +79,21 @@ class _MemoryJob:
 
     def play(self) -> Results:
         """Run all micro-batches."""
-        results = Results()
+        results, packed, steps, watermark = Results(), list[_Packed](), list[Step](), None
         for batch in self._script.batches:
             if batch.is_start:
                 self._run, self._no_batch_committed = self._run + 1, batch.number == 0
                 self._store = self._store.copy()
-            packed = [*self._control(batch)]
-            watermark = self._watermark(batch)
+            if self._script.has_watermarks or not steps:  # one that follows the rows moves between micro-batches
+                watermark = self._watermark(batch)
+            part = [*self._control(batch)]
             for place, rows in enumerate(batch.tables):
-                packed += self._pack(place, rows, batch.now_us, watermark)
-            outcome = self._run_group(
-                batch.number, [*self._watermark_steps(watermark), *to_steps(packed, self._orderings)]
-            )
-            self._add(results, batch.number, packed, outcome)
+                part += self._pack(place, rows, batch.now_us, watermark)
+            packed += part
+            steps += [*self._watermark_steps(watermark), *to_steps(part, self._orderings)]
+            if not batch.is_continued:
+                self._add(results, batch.number, packed, self._run_group(batch.number, steps))
+                packed, steps = [], []
         return results
 
     def _control(self, batch: ScriptBatch) -> Iterator[_Packed]:

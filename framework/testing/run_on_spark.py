@@ -31,6 +31,7 @@ from panekeeper.state.codec import with_columns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.pipeline import InputPort
 
 _MARKS = {MARK: StringType(), MARK_VALUE: LongType(), MARK_TEXT: StringType()}
@@ -42,6 +43,12 @@ def run_on_spark(script: ScriptedJob, spark: SparkSession | None) -> Results:
     """Play a script on Spark, in a folder of its own that is removed in the end."""
     if any("idle_after" in port.options for port in script.ports):
         raise DeclarationError("idle_after goes by the clock of a job, not by that of a script; play it in memory")
+    for batch in script.batches:
+        if batch.is_continued:
+            raise DeclarationError(
+                f"script[{batch.number}] has a clock or watermark among its rows, which a batch of Spark does not; "
+                "make it an item of its own, or play it in memory"
+            )
     with tempfile.TemporaryDirectory(prefix="panekeeper-run-", ignore_cleanup_errors=True) as folder:
         return _SparkJob(script, spark or session(), Path(folder)).play()
 
@@ -73,16 +80,7 @@ class _SparkJob:
                 self._run()
             self._write(batch)
         self._run()
-        results, spec = Results(), self._computation._pipeline.spec  # noqa: SLF001 -- the kit is part of the framework
-        for number, table in _commits(self._folder / "log"):
-            results += as_dicts(with_columns(table, spec.results_schema), number)
-        for number, table in _commits(self._folder / "log_quarantine"):
-            rows = quarantined(with_columns(table, spec.rejected_schema), number)
-            results.quarantine += [row | {"source": None} for row in rows]  # the file is none of the script's
-        for _, table in _commits(self._folder / "log_metrics"):
-            for name in COUNTS:
-                results.counts[name] += sum(table.column(name).to_pylist())
-        return results
+        return read_results(self._folder / "log", self._computation._pipeline.spec)  # noqa: SLF001 -- of the framework
 
     def _run(self) -> None:
         """Start the job, let it read what was written, and end it."""
@@ -142,6 +140,20 @@ class _SparkJob:
     def _stream(self, port: int) -> DataFrame:
         source = self._spark.readStream.schema(self._schemas[port]).option("maxFilesPerTrigger", 1)
         return source.parquet(str(self._input(port)))
+
+
+def read_results(log: Path, spec: JobSpec) -> Results:
+    """Return what the tables of a job hold: its log, and those beside it."""
+    results = Results()
+    for number, table in _commits(log):
+        results += as_dicts(with_columns(table, spec.results_schema), number)
+    for number, table in _commits(log.with_name(f"{log.name}_quarantine")):
+        rows = quarantined(with_columns(table, spec.rejected_schema), number)
+        results.quarantine += [row | {"source": None} for row in rows]  # the file is none of the script's
+    for _, table in _commits(log.with_name(f"{log.name}_metrics")):
+        for name in COUNTS:
+            results.counts[name] += sum(table.column(name).to_pylist())
+    return results
 
 
 def _commits(table: Path) -> Iterator[tuple[int, pa.Table]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from panekeeper.framework.declarations.windows import Window
+from panekeeper.framework.declarations.windows import ArrivalWindow, Window
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,7 +22,7 @@ _NAME = "run"
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptBatch:
-    """One micro-batch of a script.
+    """One micro-batch of a script, or a part of one.
 
     Attributes:
         number: its number, from 0.
@@ -30,6 +30,7 @@ class ScriptBatch:
         now_us: the wall clock, us since the epoch.
         is_start: whether it is the first one of a run.
         is_tick: whether the clock has moved on for it.
+        is_continued: whether the next one is part of the same micro-batch: a list has a clock or watermark in it.
         watermark_us: the watermark that the script has reached, us; None before the first, or if it follows the rows.
     """
 
@@ -38,6 +39,7 @@ class ScriptBatch:
     now_us: int
     is_start: bool = False
     is_tick: bool = False
+    is_continued: bool = False
     watermark_us: int | None = None
 
 
@@ -56,6 +58,11 @@ class ScriptPort:
     window: Window | None
     columns: StructType
     options: Mapping[str, Any]
+
+    @property
+    def has_panes(self) -> bool:
+        """Whether its rows go by event time, and so by the watermark."""
+        return self.options.get("event_time") is not None and not isinstance(self.window, ArrivalWindow)
 
     @property
     def arrow_columns(self) -> pa.Schema:
@@ -78,8 +85,8 @@ class ScriptedJob:
 
     ports: tuple[ScriptPort, ...]
     compute: Callable[[Sequence[Any]], Computation]
-    batches: tuple[ScriptBatch, ...]
-    has_watermarks: bool
+    batches: tuple[ScriptBatch, ...] = ()
+    has_watermarks: bool = False
 
     def computation(self, streams: Sequence[DataFrame], **further: Any) -> Computation:
         """Declare the job on a stream for each port, with further arguments of `windowed()`."""

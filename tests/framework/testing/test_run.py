@@ -11,8 +11,6 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from panekeeper import (
     Batched,
@@ -124,6 +122,24 @@ def test_without_a_watermark_in_the_script_it_follows_the_rows_between_batches()
     ]
     assert panes(run(TimeInterval(10), watermark="1.9999 seconds", **how)) == []
     assert panes(run(TimeInterval(10), watermark="1.999 seconds", **how)) == [(2, 0, 4, 0)]
+
+
+def test_a_list_may_have_watermarks_and_clocks_among_its_rows() -> None:
+    """All of it happens in one micro-batch, in order; on Spark a micro-batch has its watermark and time before it."""
+    first, second, late = ({"k": "a", "t": t, "v": v} for t, v in ((1, 2), (12, 3), (4, 5)))
+    script = [[first, Watermark(10), second, Clock(5), late], Watermark(30)]
+    found = run(TimeInterval(10, discard_age=60), aggregates=SUM, script=script, **TIMED)
+    assert panes(found) == [(0, 0, 2, 0), (1, 0, 7, 1), (1, 10, 3, 0)]
+    with pytest.raises(
+        DeclarationError, match=r"script\[0\] has a clock or watermark among its rows, which a batch of Spark"
+    ):
+        run(TimeInterval(10), aggregates=SUM, script=script, engine="spark", **TIMED)
+    found = run(Tumbling(Time(30)), script=[[ROWS[0], Clock(30), ROWS[2]]], aggregates=SUM, **KEYED)
+    assert [(row["fired_at"], row["total"], row["batch"]) for row in found.in_seconds] == [(30, 1, 0)]
+    following = run(TimeInterval(10), aggregates=SUM, script=[[second, Clock(5), first]], **TIMED)
+    assert panes(following) == [(1, 0, 2, 0)]
+    with pytest.raises(DeclarationError, match=r"script\[0\], part 2\[0\] is 7; a row is a dict"):
+        run(TimeInterval(10), aggregates=SUM, script=[[first, Watermark(1), 7]], **TIMED)
 
 
 def test_the_clock_of_the_script_is_the_one_by_which_rows_arrive() -> None:
@@ -371,27 +387,6 @@ def test_a_script_runs_without_java() -> None:
         "assert SparkContext._gateway is None and SparkContext._active_spark_context is None\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-@settings(max_examples=12)
-@given(
-    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9)), min_size=1, max_size=12),
-    st.lists(st.sampled_from(["cut", "restart", "none"]), min_size=12, max_size=12),
-)
-def test_results_are_the_same_for_every_cut_and_restart(rows: list[Any], ends: list[str]) -> None:
-    """Of windows that go by rows alone: only numbers of batches and firings differ."""
-    dicts = [{"key": key, "v": value} for key, value in rows]
-    script: list[Any] = [[]]
-    for row, end in zip(dicts, ends, strict=False):
-        script[-1].append(row)
-        if end != "none":
-            script += [Restart(), []] if end == "restart" else [[]]
-    for window in (Tumbling(Count(3)), Sliding(evict=Count(3), trigger=Count(2))):
-        whole, parts = (
-            run(window, aggregates={"all": agg.collect("v")}, script=one, **KEYED) for one in ([dicts], script)
-        )
-        shown = [[{**row, "batch": 0, "firing": 0} for row in found] for found in (whole, parts)]
-        assert sorted(map(str, shown[0])) == sorted(map(str, shown[1]))
 
 
 def test_a_hundred_thousand_rows_take_seconds() -> None:

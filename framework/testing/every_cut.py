@@ -1,0 +1,309 @@
+"""Are results the same wherever micro-batches end, and wherever a job is started again? Asked of a user's own window.
+
+Both assertions play what happens in many ways, in memory. What differs is made as small as it can be, and shown as two
+calls of `run`: fewer rows first, then fewer ends of micro-batches.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.testing.run import declared_job, with_script
+from panekeeper.framework.testing.script import Clock, Restart, Watermark
+
+if TYPE_CHECKING:
+    from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.testing.results import Results
+    from panekeeper.framework.testing.scripted_job import ScriptedJob
+
+
+class _End(IntEnum):
+    """What is after an item: nothing, the end of its micro-batch, or that and a restart."""
+
+    NONE = 0
+    CUT = 1
+    RESTART = 2
+
+
+_LAST = Watermark("9999-12-31")
+"""Completes all panes."""
+_BY_BATCH = {"batch", "firing"}
+"""Columns that say where batches ended (docs/semantics.md section 10.1)."""
+_PLACE = ("port", "pane_start", "session_start")
+_MOST_RUNS = 400
+"""So often a difference is played while it is made smaller."""
+
+
+def assert_same_for_every_cut(
+    declaration: Mapping[str, Any], rows: Sequence[Any], *, tries: int = 10, seed: int = 0
+) -> None:
+    """Assert that results do not depend on where micro-batches end, nor on restarts between them.
+
+    What happens is played in one micro-batch, then with one for each row, with a restart after each row, and in `tries`
+    random ways. The rows of the log must be the same for each partition and pane, in their order,
+    and so must the quarantine.
+
+    Args:
+        declaration: the arguments of `run`, without a script.
+        rows: what happens, in order: rows as dicts (with ports, dicts of lists of rows), `Clock(...)`,
+            `Watermark(...)`, or lists of rows; where these end says nothing. A watermark that completes all panes
+            follows in the end.
+        tries: number of random ways.
+        seed: makes them; the same seed makes the same ones.
+
+    Raises:
+        AssertionError: results differ. The message has the first difference, and two calls of `run` that show it.
+        DeclarationError: as `run`.
+
+    >>> from panekeeper import Count, Tumbling, agg
+    >>> declaration = {"window": Tumbling(Count(2)), "aggregates": {"n": agg.sum("v")}, "schema": "v long"}
+    >>> assert_same_for_every_cut(declaration, [{"v": 1}, {"v": 2}, {"v": 3}])
+    """
+    declared = _declared(declaration)
+    case, chance = _read(declared, rows), random.Random(seed)  # noqa: S311 -- makes cases, not secrets
+    gaps = len(case.items)
+    ways = [(_End.CUT,) * gaps, (_End.RESTART,) * gaps]
+    for _ in range(tries):
+        many = chance.random() / 2
+        ways.append(tuple(chance.choice(tuple(_End)[1:]) if chance.random() < many else _End.NONE for _ in range(gaps)))
+
+    def whole(case: _Case) -> _Case:
+        return replace(case, ends=(_End.NONE,) * len(case.items))
+
+    _require_same(declared, (replace(case, ends=way) for way in dict.fromkeys(ways)), whole, ("whole", "cut"))
+
+
+def assert_survives_restarts(
+    declaration: Mapping[str, Any], script: Sequence[Any], *, tries: int = 10, seed: int = 0
+) -> None:
+    """Assert that results do not change if the job is started again between micro-batches.
+
+    The script is played as it is, then with a restart after each micro-batch, and after some in `tries` random ways.
+    Micro-batches end where the script says, so this is for what depends on that, too, such as `emit="on_update"`.
+
+    Args:
+        declaration: the arguments of `run`, without a script.
+        script: what happens, as `run` takes it; a row that is in no list is a micro-batch of its own. A
+            watermark that completes all panes follows in the end.
+        tries: number of random ways.
+        seed: makes them; the same seed makes the same ones.
+
+    Raises:
+        AssertionError: results differ. The message has the first difference, and two calls of `run` that show it.
+        DeclarationError: as `run`.
+    """
+    declared = _declared(declaration)
+    case, chance = _read(declared, script), random.Random(seed)  # noqa: S311 -- makes cases, not secrets
+    ways = [
+        tuple(_End.RESTART if end and chance.random() < many else end for end in case.ends)
+        for many in (1.0, *(tries * [0.5]))
+    ]
+
+    def unbroken(case: _Case) -> _Case:
+        return replace(case, ends=tuple(min(end, _End.CUT) for end in case.ends))
+
+    _require_same(declared, (replace(case, ends=way) for way in dict.fromkeys(ways)), unbroken, ("unbroken", "broken"))
+
+
+class _Row(NamedTuple):
+    """A row of one port."""
+
+    port: int
+    row: Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Case:
+    """What happens, item by item, and what is after each.
+
+    Attributes:
+        items: rows, `Clock`, `Watermark` and `Restart`.
+        ends: what is after each.
+        ports: the names of the ports; None for the only one.
+    """
+
+    items: tuple[Any, ...]
+    ends: tuple[_End, ...]
+    ports: tuple[str | None, ...]
+
+    def script(self) -> list[Any]:
+        """Return it as `run` takes it. Within a micro-batch the rows of the first port come first."""
+        script, waiting = list[Any](), list[Any]()
+        for number, (item, end) in enumerate(zip(self.items, self.ends, strict=True)):
+            following = self.items[number + 1 : number + 2]
+            is_before_restart = bool(following) and isinstance(following[0], Restart)
+            if waiting and self._begins(item, waiting[-1], is_before_restart):
+                script.append(self._batch(waiting))
+                waiting = []
+            waiting.append(item)
+            if end or is_before_restart:
+                script.append(self._batch(waiting))
+                waiting = []
+            if end is _End.RESTART and following and not is_before_restart:
+                if isinstance(script[-1], Clock):  # the time is no outage
+                    script.append([] if self.ports == (None,) else {})
+                script.append(Restart())
+        return [*script, self._batch(waiting)] if waiting else script
+
+    def _begins(self, item: Any, before: Any, is_before_restart: bool) -> bool:  # noqa: FBT001
+        """Return whether an item begins a micro-batch wherever those before it end."""
+        if isinstance(item, Restart) or isinstance(before, Restart):
+            return True
+        if isinstance(item, Clock) and is_before_restart:  # an outage
+            return True
+        if self.ports == (None,):
+            return False
+        return not isinstance(item, _Row) or not isinstance(before, _Row) or item.port < before.port
+
+    def _batch(self, items: list[Any]) -> Any:
+        """Return a micro-batch as `run` takes it."""
+        if not isinstance(items[0], _Row) and len(items) == 1:
+            return items[0]
+        if self.ports == (None,):
+            return [one.row if isinstance(one, _Row) else one for one in items]
+        named = {name: [one.row for one in items if one.port == port] for port, name in enumerate(self.ports)}
+        return {name: rows for name, rows in named.items() if rows}
+
+    def without(self, first: int, last: int) -> _Case:
+        """Return it without these items."""
+        return replace(self, items=self.items[:first] + self.items[last:], ends=self.ends[:first] + self.ends[last:])
+
+    def with_end(self, number: int, end: _End) -> _Case:
+        """Return it with another end after an item."""
+        return replace(self, ends=(*self.ends[:number], end, *self.ends[number + 1 :]))
+
+
+def _declared(declaration: Mapping[str, Any]) -> ScriptedJob:
+    for name in ("script", "engine", "spark"):
+        if name in declaration:
+            raise DeclarationError(f"the declaration has {name}; give the arguments of run() but for that")
+    return declared_job(**declaration)
+
+
+def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
+    """Return what a script has, row by row, with the ends of its micro-batches. Raises as `run` for what is none."""
+    names = tuple(port.name for port in declared.ports)
+    is_one = names == (None,)
+    batches: list[Any] = [[item] if is_one and isinstance(item, Mapping) else item for item in script]
+    if any(port.has_panes for port in declared.ports):
+        batches.append(_LAST)
+    with_script(declared, batches)
+    items, ends = list[Any](), list[_End]()
+    for item in batches:
+        if isinstance(item, Clock | Watermark | Restart):
+            found: list[Any] = [item]
+        elif is_one:
+            found = [one if isinstance(one, Clock | Watermark) else _Row(0, one) for one in item]
+        else:
+            found = [_Row(port, row) for port, name in enumerate(names) for row in item.get(name, [])]
+        items += found
+        ends += [*[_End.NONE] * (len(found) - 1), _End.CUT] if found else []
+    return _Case(items=tuple(items), ends=tuple(ends), ports=names)
+
+
+def _require_same(
+    declared: ScriptedJob, cases: Iterator[_Case], other: Callable[[_Case], _Case], names: tuple[str, str]
+) -> None:
+    """Raise `AssertionError` for the first case whose results are not those of the other way to play it."""
+    from panekeeper.framework.testing.scripted_stream import ScriptedStream
+
+    spec = declared.computation([ScriptedStream(port.columns) for port in declared.ports])._pipeline.spec  # noqa: SLF001
+    known = dict[str, dict[str, list[str]]]()
+
+    def play(case: _Case) -> dict[str, list[str]]:
+        return _play(with_script(declared, case.script()), spec)
+
+    def difference(case: _Case) -> str | None:
+        one = other(case)
+        text = repr(one)
+        if text not in known:
+            known[text] = play(one)
+        return _difference(known[text], play(case), names)
+
+    for case in cases:
+        if difference(case) is not None:
+            small = _smallest(case, lambda one: difference(one) is not None)
+            raise AssertionError(_message(other(small), small, difference(small) or "", names))
+
+
+def _play(job: ScriptedJob, spec: JobSpec) -> dict[str, list[str]]:
+    """Return the rows of the log by their place, and those of the quarantine; of an error what was raised."""
+    from panekeeper.framework.testing.run_in_memory import run_in_memory
+
+    try:
+        results: Results = run_in_memory(job)
+    except DeclarationError:
+        raise
+    except Exception as error:  # noqa: BLE001 -- of the user's code: an outcome as any other
+        return {"an error": [f"{type(error).__name__}: {error}"]}
+    found = dict[str, list[str]]()
+    for row in results:
+        place = ", ".join(f"{name}={row[name]!r}" for name in (*spec.keys.names, *_PLACE) if name in row)
+        shown = {name: value for name, value in row.items() if name not in _BY_BATCH}
+        found.setdefault(place or "the log", []).append(repr(shown))
+    if spec.join is not None:  # pairs of one time are in no order
+        found = {place: sorted(rows) for place, rows in found.items()}
+    refused = [{name: row.get(name) for name in ("port", "reason", "event_time", "row")} for row in results.quarantine]
+    return found | ({"the quarantine": sorted(map(repr, refused))} if refused else {})
+
+
+def _difference(one: Mapping[str, list[str]], two: Mapping[str, list[str]], names: tuple[str, str]) -> str | None:
+    """Return the first difference in words; None if there is none."""
+    for place in dict.fromkeys((*one, *two)):
+        for first, second in zip_longest(one.get(place, []), two.get(place, [])):
+            if first != second:
+                width = max(map(len, names))
+                lines = (f"    {name:<{width}}  {row}" for name, row in zip(names, (first, second), strict=True))
+                return "\n".join([f"{place}:", *lines])
+    return None
+
+
+def _smallest(case: _Case, differs: Callable[[_Case], bool]) -> _Case:
+    """Return a case that differs still, from which no item and no end can be left out; or the best after many runs."""
+    runs = 0
+
+    def is_smaller(one: _Case) -> bool:
+        nonlocal runs
+        runs += 1
+        keeps_time = any(isinstance(item, Watermark) for item in one.items) or not any(
+            isinstance(item, Watermark) for item in case.items
+        )  # else the watermark would follow the rows, and so the micro-batches
+        return keeps_time and runs <= _MOST_RUNS and differs(one)
+
+    size = len(case.items) // 2
+    while size:
+        last = len(case.items)
+        while last > 0:
+            fewer = case.without(max(0, last - size), last)
+            if is_smaller(fewer):
+                case = fewer
+            last -= size
+        size //= 2
+    for number, found in enumerate(case.ends):
+        for end in tuple(_End)[:found]:
+            if is_smaller(case.with_end(number, end)):
+                case = case.with_end(number, end)
+                break
+    return case
+
+
+def _message(one: _Case, two: _Case, difference: str, names: tuple[str, str]) -> str:
+    calls = "\n".join(_call(name, case) for name, case in zip(names, (one, two), strict=True))
+    imports = [f"import {name}" for name in ("datetime", "decimal") if f"{name}." in calls]
+    imports += ["from decimal import Decimal"] if "Decimal(" in calls else []
+    imports.append("from panekeeper.testing import Clock, Restart, Watermark, run")
+    what = "where micro-batches end" if names[0] == "whole" else "whether the job was started again"
+    program = "\n".join(f"    {line}" for line in "\n".join([*imports, "", calls]).splitlines())
+    return f"results depend on {what}; the first difference is in {difference}\nThe least that shows it:\n\n{program}"
+
+
+def _call(name: str, case: _Case) -> str:
+    """Return a call of `run`, as a program has it."""
+    items = "".join(f"    {item!r},\n" for item in case.script())
+    return f"{name} = run(**declaration, script=[\n{items}])"

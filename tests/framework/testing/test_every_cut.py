@@ -1,0 +1,285 @@
+"""`assert_same_for_every_cut` and `assert_survives_restarts`: what depends on the batches is found, and made small."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from panekeeper import (
+    AnyOf,
+    Batched,
+    Calendar,
+    Count,
+    Cumulate,
+    DeclarationError,
+    Emit,
+    Event,
+    EventType,
+    Every,
+    Operator,
+    Session,
+    Sliding,
+    StateContext,
+    StateHandler,
+    Time,
+    TimeInterval,
+    Tumbling,
+    agg,
+)
+from panekeeper.testing import (
+    Clock,
+    Restart,
+    Watermark,
+    assert_same_for_every_cut,
+    assert_survives_restarts,
+    run,
+)
+
+ARRIVAL: dict[str, Any] = {"schema": "k string, v long", "partition_by": "k", "aggregates": {"all": agg.collect("v")}}
+TIMED: dict[str, Any] = ARRIVAL | {"schema": "k string, t timestamp, v long", "event_time": "t"}
+ROWS = [{"k": "ab"[number % 2], "v": number} for number in range(8)]
+
+
+class Forgetful(Operator):
+    """Counts rows in an attribute, which is lost after a micro-batch."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER})
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        self.rows += event.table.num_rows
+        emit(rows=self.rows)
+
+
+class Lasting(Forgetful, StateHandler):
+    """Counts the rows of all panes of a partition, and keeps the count."""
+
+    def __init__(self) -> None:
+        self.of: dict[Any, int] = {}
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        self.of[event.key] = self.of.get(event.key, 0) + event.table.num_rows
+        emit(rows=self.of[event.key])
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("of", self.of)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.of = ctx.read("of")
+
+
+class Everywhere(Lasting):
+    """Counts the rows of tumbles, too."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER, EventType.EVICTION})
+
+
+class Restless(Lasting):
+    """Begins anew after a restart."""
+
+    def reset(self, ctx: StateContext) -> None:
+        self.of = {} if ctx.restarted else ctx.read("of")
+
+
+class Careless(agg.UserAggregate):
+    """A count that is kept in an attribute, and so not stored."""
+
+    state = int
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        self.rows += 1
+        return self.rows
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right
+
+    def result(self, state: int) -> int:
+        return state
+
+
+def operator(one: Operator) -> dict[str, Any]:
+    """A declaration with an operator in place of aggregates."""
+    return {"operator": one, "output": "rows long", "aggregates": None}
+
+
+def printed(error: pytest.ExceptionInfo[AssertionError], declaration: dict[str, Any]) -> dict[str, Any]:
+    """What the program in the message defines when it is run as it is printed."""
+    program = str(error.value).partition("shows it:\n\n")[2]
+    names: dict[str, Any] = {"declaration": declaration}
+    exec(re.sub(r"^ {4}", "", program, flags=re.MULTILINE), names)  # noqa: S102 -- our own text
+    return names
+
+
+def test_an_operator_that_forgets_is_shown_by_two_rows() -> None:
+    """The smallest script is printed, and gives two results when it is run as printed."""
+    declaration = ARRIVAL | {"window": Sliding(evict=Count(1))} | operator(Forgetful())
+    with pytest.raises(AssertionError, match=r"depend on where micro-batches end; .* in k='.':") as error:
+        assert_same_for_every_cut(declaration, [*ROWS, Clock(5), ROWS[0]])
+    names = printed(error, declaration)
+    assert [row["rows"] for row in names["whole"]] == [1, 2]
+    assert [row["rows"] for row in names["cut"]] == [1, 1]
+    assert "Restart()" not in str(error.value)
+    assert str(error.value).count("'v': ") == 4
+
+
+def test_state_that_a_restart_loses_is_shown_by_a_restart() -> None:
+    """Cuts alone would change nothing."""
+    declaration, rows = ARRIVAL | {"window": Sliding(evict=Count(1))} | operator(Restless()), ROWS[:5]
+    for play, (one, two) in (
+        (assert_same_for_every_cut, ("whole", "cut")),
+        (assert_survives_restarts, ("unbroken", "broken")),
+    ):
+        with pytest.raises(AssertionError) as error:
+            play(declaration, rows)
+        names = printed(error, declaration)
+        assert [[row["rows"] for row in names[name]] for name in (one, two)] == [[1, 2], [1, 1]]
+        assert str(error.value).count("Restart()") == 1
+    assert_same_for_every_cut(declaration | operator(Lasting()), rows)
+    assert_survives_restarts(declaration | operator(Forgetful()), rows)
+
+
+def test_an_aggregate_that_counts_in_an_attribute_is_found() -> None:
+    """Of an aggregate of the user; times in the script are printed so that they can be read again."""
+    from datetime import UTC, datetime
+
+    declaration = TIMED | {"window": TimeInterval(10), "aggregates": {"total": agg.user(Careless(), "v", output=int)}}
+    rows = [{"k": "a", "t": datetime(2024, 5, 1, 10, 0, second, tzinfo=UTC), "v": 1} for second in range(4)]
+    with pytest.raises(AssertionError, match="pane_start=") as error:
+        assert_same_for_every_cut(declaration, rows)
+    names = printed(error, declaration)
+    assert [[row["total"] for row in names[name]] for name in ("whole", "cut")] == [[2], [1]]
+    assert_survives_restarts(declaration, rows)
+
+
+def test_what_fires_by_batches_survives_restarts() -> None:
+    """It depends on where batches end, as it is declared to do."""
+    declaration = TIMED | {"window": TimeInterval(10, emit="on_update")}
+    rows = [{"k": "a", "t": second, "v": second} for second in range(4)]
+    with pytest.raises(AssertionError, match=r"cut +\{"):
+        assert_same_for_every_cut(declaration, rows)
+    assert_survives_restarts(declaration, [rows[:3], rows[3:]])
+
+
+def test_an_error_in_one_of_the_ways_is_a_difference() -> None:
+    """It is shown in place of the rows."""
+
+    class Failing(Forgetful):
+        def handle_event(self, event: Event, emit: Emit) -> None:
+            super().handle_event(event, emit)
+            if self.rows > 1:
+                raise ValueError("more than one")
+
+    declaration = ARRIVAL | {"window": Sliding(evict=Count(1)), "on_error": "fail"} | operator(Failing())
+    with pytest.raises(AssertionError, match=r"an error:\n +whole +InputError: .*more than one"):
+        assert_same_for_every_cut(declaration, ROWS)
+
+
+def test_rows_of_ports_keep_the_order_in_which_a_batch_has_them() -> None:
+    """A row of an earlier port begins a micro-batch; joins of panes and of rows are the same for every cut."""
+    of_ports = {name: value for name, value in TIMED.items() if name != "aggregates"}
+    rows = [{"a": [{"k": "x", "t": t, "v": t}], "b": [{"k": "x", "t": t + 1, "v": -t}]} for t in (1, 2, 9, 4)]
+    assert_same_for_every_cut(
+        of_ports | {"ports": {"a": {}, "b": {}}, "join_within": {"before": 2, "after": 2}}, rows, tries=3
+    )
+    ports = {name: {"window": TimeInterval(5, discard_age=9)} for name in ("a", "b")}
+    late = [*rows, Watermark(8), rows[0], Restart(), rows[1], Watermark(30)]
+    assert_same_for_every_cut(of_ports | {"ports": ports, "join": {"how": "full"}}, late, tries=3)
+    counted = {"ports": {name: {"window": Sliding(evict=Count(1))} for name in "ab"}, **operator(Forgetful())}
+    declaration = of_ports | counted
+    with pytest.raises(AssertionError) as error:
+        assert_same_for_every_cut(declaration, rows[:2])
+    names = printed(error, declaration)
+    assert [len(names[name]) for name in ("whole", "cut")] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("declaration", "rows", "words"),
+    [
+        (ARRIVAL | {"window": Tumbling(Count(1)), "script": []}, [], "the declaration has script; give the arguments"),
+        (ARRIVAL | {"window": Tumbling(Count(1))}, [7], r"script\[0\] is 7; it must be a list of rows"),
+        (ARRIVAL | {"window": Tumbling(Count(1))}, [{"w": 1}], r"script\[0\]\[0\] has the unknown column 'w'"),
+        (ARRIVAL | {"window": Tumbling(Count(1)), "partition": "k"}, [], "has no option 'partition'"),
+        (ARRIVAL, [], "takes a window, or ports"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(declaration: dict[str, Any], rows: list[Any], words: str) -> None:
+    """By the errors of `run`."""
+    for play in (assert_same_for_every_cut, assert_survives_restarts):
+        with pytest.raises(DeclarationError, match=words):
+            play(declaration, rows)
+
+
+ITEM = st.one_of(
+    st.fixed_dictionaries({"k": st.sampled_from("ab"), "v": st.integers(0, 9)}),
+    st.fixed_dictionaries({"k": st.sampled_from("ab"), "v": st.integers(0, 9)}),
+    st.builds(Clock, st.integers(1, 40)),
+    st.just(Restart()),
+)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        Tumbling(Count(3)),
+        Tumbling(AnyOf(Count(3), Time(30))),
+        Sliding(evict=Count(3), trigger=Count(2)),
+        Sliding(evict=Time(20), trigger=Time(10)),
+        Batched(retain=3, every=2),
+    ],
+    ids=str,
+)
+@settings(max_examples=max(2, settings().max_examples // 12))
+@given(rows=st.lists(ITEM, max_size=12))
+def test_windows_in_arrival_order_are_the_same_for_every_cut(window: Any, rows: list[Any]) -> None:
+    """With times between rows, and outages; and so is what an operator with state makes of them."""
+    assert_same_for_every_cut(ARRIVAL | {"window": window}, rows, tries=3)
+    assert_same_for_every_cut(ARRIVAL | {"window": window} | operator(Everywhere()), rows, tries=3)
+
+
+TIMES = st.fixed_dictionaries({"k": st.sampled_from("ab"), "t": st.integers(0, 60), "v": st.integers(0, 9)})
+
+
+@st.composite
+def event_times(draw: st.DrawFn) -> list[Any]:
+    """Rows, and watermarks that rise."""
+    marks = sorted(draw(st.lists(st.integers(1, 70), max_size=3)))
+    parts = [draw(st.lists(TIMES, max_size=5)) for _ in range(len(marks) + 1)]
+    return [*parts[0], *(one for mark, part in zip(marks, parts[1:], strict=True) for one in (Watermark(mark), *part))]
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        TimeInterval(20, creation_period=10, discard_age=15),
+        TimeInterval(10, discard_age=20, early=Every(rows=2), results="retracting"),
+        Cumulate(10, 30, discard_age=5),
+        Calendar("day", zone="Europe/Berlin"),
+        Session(7, discard_age=20),
+    ],
+    ids=lambda window: type(window).__name__,
+)
+@settings(max_examples=max(2, settings().max_examples // 12))
+@given(rows=event_times())
+def test_windows_of_event_time_are_the_same_for_every_cut(window: Any, rows: list[Any]) -> None:
+    """With late rows, and rows that are too late."""
+    aggregates = {"n": agg.count(), "total": agg.sum("v"), "most": agg.arg_max("v", "t")}
+    assert_same_for_every_cut(TIMED | {"window": window, "aggregates": aggregates}, rows, tries=3)
+
+
+def test_a_script_says_where_the_time_is_an_outage() -> None:
+    """A restart that the assertion puts after a time is none."""
+    declaration = ARRIVAL | {"window": Tumbling(Time(30))}
+    assert_same_for_every_cut(declaration, [ROWS[:2], Clock(45), Restart(), ROWS[2:], Clock(31)])
+    assert [row["reason"] for row in run(**declaration, script=[ROWS, Clock(45), Restart()])] == ["OVERDUE"] * 2
