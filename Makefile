@@ -11,7 +11,7 @@ ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgr
 CODE := $(wildcard panekeeper examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast lint bench soak drill images stack lock clean java
+.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast lint bench soak drill images stack docs lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
@@ -67,11 +67,14 @@ images: java $(VENV)/.installed-dev $(VENV)/.jars ## Build the images of the sta
 stack: images ## Run the flights from Kafka on a cluster of containers, and break it meanwhile (docs/stack.md)
 	@$(PYTHON) -m examples.stack
 
+docs: $(VENV)/.installed-docs ## Build the documentation as a site in out/site; a link that leads nowhere is an error
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+
 lock: $(PYTHON) ## Write requirements.lock anew: the newest versions that fit pyproject.toml
 	@$(PIP) install --upgrade $(PIP_VERSION)
 	@$(PIP) install --group lock
 	@UV_CUSTOM_COMPILE_COMMAND="make lock" $(PYTHON) -m uv pip compile --quiet --upgrade --universal \
-		--python-version 3.11 --all-extras --group dev --output-file $(LOCK) pyproject.toml
+		--python-version 3.11 --all-extras --group dev --group docs --output-file $(LOCK) pyproject.toml
 
 clean: ## Remove .venv and everything made by tools and examples (the shared cache stays)
 	@rm -rf $(VENV) .venv-4.1 .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist out spark-warehouse artifacts
@@ -86,6 +89,7 @@ $(PYTHON):
 # The versions are those of the lock, but for an older Spark: what is tested here is what was tested everywhere.
 $(VENV)/.installed-demo: INSTALL := --editable '.[demo]'
 $(VENV)/.installed-dev: INSTALL := --editable '.[demo,kafka,s3,prometheus,testing]' --group dev
+$(VENV)/.installed-docs: INSTALL := --group docs
 $(VENV)/.installed-spark: INSTALL := --editable '.[demo,kafka,s3,prometheus,testing]' --group test
 
 $(VENV)/.installed-%: pyproject.toml $(LOCK) | $(PYTHON)

@@ -114,10 +114,11 @@ def play(
     Raises:
         DeclarationError: an unknown field or argument, or a window that is refused.
 
-    >>> window = {"kind": "sliding", "eviction": {"policy": "count", "size": 2}}
-    >>> tuples = [{"at": second, "value": {"v": second}} for second in (1, 2, 3)]
-    >>> [event["tuples"] for event in play({"window": window, "input": tuples}) if event["event"] == "trigger"]
-    [[{'v': 1}], [{'v': 1}, {'v': 2}], [{'v': 2}, {'v': 3}]]
+    Examples:
+        >>> window = {"kind": "sliding", "eviction": {"policy": "count", "size": 2}}
+        >>> tuples = [{"at": second, "value": {"v": second}} for second in (1, 2, 3)]
+        >>> [event["tuples"] for event in play({"window": window, "input": tuples}) if event["event"] == "trigger"]
+        [[{'v': 1}], [{'v': 1}, {'v': 2}], [{'v': 2}, {'v': 3}]]
     """
     if engine not in ("memory", "spark"):
         raise DeclarationError(f'engine is {engine!r}; it must be "memory" or "spark"')

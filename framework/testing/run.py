@@ -84,16 +84,17 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
         InputError: with `on_error="fail"`, the first row or firing that cannot be computed.
         Exception: what an operator or a handler raised.
 
-    >>> from panekeeper import TimeInterval, agg
-    >>> rows = run(
-    ...     TimeInterval("10 seconds"),
-    ...     aggregates={"total": agg.sum("v")},
-    ...     schema="t timestamp, v long",
-    ...     event_time="t",
-    ...     script=[[{"t": 1, "v": 2}], [{"t": 12, "v": 3}]],
-    ... )
-    >>> [(row["batch"], row["total"]) for row in rows]
-    [(2, 2)]
+    Examples:
+        >>> from panekeeper import TimeInterval, agg
+        >>> rows = run(
+        ...     TimeInterval("10 seconds"),
+        ...     aggregates={"total": agg.sum("v")},
+        ...     schema="t timestamp, v long",
+        ...     event_time="t",
+        ...     script=[[{"t": 1, "v": 2}], [{"t": 12, "v": 3}]],
+        ... )
+        >>> [(row["batch"], row["total"]) for row in rows]
+        [(2, 2)]
     """
     if engine not in ("memory", "spark"):
         raise DeclarationError(f'engine is {engine!r}; it must be "memory" or "spark"')

@@ -72,6 +72,12 @@ def test_the_page_on_scripts_prints_a_test_that_passes() -> None:
     assert len(names["rows"]) == 1
 
 
+@pytest.mark.parametrize("page", ["late-data.md", "watermark.md"])
+def test_the_programs_of_the_short_guides_run_as_printed(page: str) -> None:
+    """With what they assert."""
+    assert printed(ROOT / "docs" / page)
+
+
 def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch() -> None:
     """In the core, too, where its state goes through the stored bytes."""
     operator = printed()["Lifetime"]()
