@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.aggregates.columns import Ints
-from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.protocol import Accumulator, PartRows, State, fold_in_rounds
 from panekeeper.framework.core.quarantine import USER_ERROR, FiringPlace, Quarantine
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import InputError
@@ -84,6 +84,13 @@ class GuardedAccumulator:
         half = rows.num_rows // 2
         state = self.fold(state, cells[:half], n_cells, rows.slice(0, half), seq[:half])
         return self.fold(state, cells[half:], n_cells, rows.slice(half), seq[half:])
+
+    def fold_parts(self, begun: State, offsets: Ints, rows: PartRows) -> State:
+        """Return the partial result of each cell after each part of its rows; a row that raises is left out."""
+        try:
+            return self._accumulator.fold_parts(begun, offsets, rows)
+        except self._caught:
+            return fold_in_rounds(self.fold, begun, offsets, rows)
 
     def merge(self, state: State, later: State, cells: Ints, n_cells: int) -> State:
         """Merge partial results of later rows into cells; only of aggregates that cannot fail while they fold."""

@@ -12,8 +12,10 @@ import pyarrow.compute as pc
 
 _FEW = 1000
 """Below this, comparing is as fast."""
+_COUNTED = 2**12
+"""Arrow counts values that span less, and compares others."""
 _DIGIT = 16
-"""Bits that are counted at once."""
+"""Bits that numpy counts at once."""
 
 
 def stable_order(*keys: np.ndarray) -> np.ndarray:
@@ -62,9 +64,11 @@ def _order(values: np.ndarray) -> np.ndarray:
         return np.argsort(values, kind="stable")  # fast for sorted values
     least = int(values.min())
     span = int(values.max()) - least
-    if span < 2**_DIGIT:
+    if span < _COUNTED:
         counted: np.ndarray = pc.sort_indices(pa.array(values)).to_numpy().view(np.int64)  # stable
         return counted
+    if span < 2**_DIGIT:
+        return np.argsort((values - least).astype(np.uint16), kind="stable")
     if span < 2 ** (2 * _DIGIT):
         offsets = (values - least).astype(np.uint32)
         order = np.argsort(offsets.astype(np.uint16), kind="stable")  # counts; astype keeps the low bits

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.columns import Bools, Ints, combine
-from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.protocol import Accumulator, PartRows, State
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +49,9 @@ class OfSomeRows(Accumulator):
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
         holds = self._holds(rows)
         return self.of.fold(state, cells[holds], n_cells, rows.filter(pa.array(holds)), seq[holds])
+
+    def fold_parts(self, begun: State, offsets: Ints, rows: PartRows) -> State:
+        return self.of.fold_parts(begun, offsets, rows.only(self._holds(rows.table)))
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         return self.of.merge_ranges(state, lo, hi)

@@ -17,7 +17,7 @@ from panekeeper.framework.core.aggregates.columns import (
     raw_values,
     valid_mask,
 )
-from panekeeper.framework.core.aggregates.protocol import SUM_OVERFLOW, Accumulator, State
+from panekeeper.framework.core.aggregates.protocol import SUM_OVERFLOW, Accumulator, PartRows, State
 from panekeeper.framework.declarations.expressions import Term
 
 
@@ -44,6 +44,10 @@ class OfOthers(Accumulator):
             one.fold(own, cells, n_cells, rows, seq) for one, own in zip(self.parts, self._each(state), strict=True)
         )
         return [column for own in folded for column in own]
+
+    def fold_parts(self, begun: State, offsets: Ints, rows: PartRows) -> State:
+        pairs = zip(self.parts, self._each(begun), strict=True)
+        return [column for one, own in pairs for column in one.fold_parts(own, offsets, rows)]
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         merged = (one.merge_ranges(own, lo, hi) for one, own in zip(self.parts, self._each(state), strict=True))

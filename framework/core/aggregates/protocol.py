@@ -12,12 +12,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.aggregates.columns import Ints
+from panekeeper.framework.core.aggregates.columns import Bools, Ints
 from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 
 SUM_OVERFLOW = "SUM_OVERFLOW"
@@ -25,6 +26,29 @@ DISTINCT_OVERFLOW = "DISTINCT_OVERFLOW"
 
 State = list[pa.Array]
 """Partial results: the columns of `Accumulator.state_types`, one row a cell."""
+
+
+@dataclass(frozen=True)
+class PartRows:
+    """Rows in arrival order, in parts of the rows of a cell.
+
+    Attributes:
+        table: the rows.
+        parts: the part of each.
+        order: the rows by their parts, those of one part in arrival order.
+        seq: the arrival number of each.
+    """
+
+    table: pa.Table
+    parts: Ints
+    order: Ints
+    seq: Ints
+
+    def only(self, mask: Bools) -> PartRows:
+        """Return some of the rows; parts keep their numbers."""
+        places = np.cumsum(mask) - 1
+        order = places[self.order[mask[self.order]]]
+        return PartRows(self.table.filter(pa.array(mask)), self.parts[mask], order, self.seq[mask])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +120,25 @@ class Accumulator(ABC):
         both = [pa.concat_arrays([held, own]).take(pa.array(order)) for held, own in zip(state, later, strict=True)]
         return self.merge_ranges(both, begins, ends)
 
+    def fold_parts(self, begun: State, offsets: Ints, rows: PartRows) -> State:
+        """Return the partial result of each cell after each part of its rows, to the bits of `fold`.
+
+        Args:
+            begun: the partial result of each cell before.
+            offsets: cell c has the parts `offsets[c] .. offsets[c + 1] - 1`, in this order, and at least one.
+            rows: the rows of these parts.
+        """
+        if not self.merges_exactly:
+            return fold_in_rounds(self.fold, begun, offsets, rows)
+        n_cells, n_parts = len(offsets) - 1, int(offsets[-1])
+        own = self.fold([], rows.parts, n_parts, rows.table, rows.seq)
+        begins = offsets[:-1] + np.arange(n_cells)  # a cell, and then its parts
+        places = np.arange(n_parts) + np.repeat(np.arange(1, n_cells + 1), np.diff(offsets))
+        order = np.empty(n_cells + n_parts, dtype=np.int64)
+        order[begins], order[places] = np.arange(n_cells), np.arange(n_cells, n_cells + n_parts)
+        both = [pa.concat_arrays(pair).take(pa.array(order)) for pair in zip(begun, own, strict=True)]
+        return self.merge_ranges(both, np.repeat(begins, np.diff(offsets)), places + 1)
+
     @abstractmethod
     def finish(self, state: State) -> pa.Array:
         """Return the result of each cell."""
@@ -118,6 +161,28 @@ class Accumulator(ABC):
 
 
 Fold = Callable[[State, Ints, int, pa.Table, Ints], State]
+
+
+def fold_in_rounds(fold: Fold, begun: State, offsets: Ints, rows: PartRows) -> State:
+    """Return what `fold_parts` does, for any `fold`: that of the first part of each cell, then of the next one."""
+    cells = stable_order(-np.diff(offsets))  # those with many parts first, so that those of a round are the first ones
+    sizes, begins = np.diff(offsets)[cells], offsets[:-1][cells]
+    place, cell_of_part = np.empty(len(cells), dtype=np.int64), np.repeat(np.arange(len(cells)), np.diff(offsets))
+    place[cells] = np.arange(len(cells))
+    rounds = (np.arange(int(offsets[-1])) - offsets[:-1][cell_of_part])[rows.parts]
+    order = stable_order(rounds)
+    table, seq, owners = rows.table.take(pa.array(order)), rows.seq[order], place[cell_of_part[rows.parts[order]]]
+    ends = np.searchsorted(rounds[order], np.arange(int(sizes[0]) + 1)).tolist()
+    numbers = np.searchsorted(-sizes, -np.arange(int(sizes[0]))).tolist()
+    state, folded, at = [column.take(pa.array(cells)) for column in begun], [], []
+    for one, (n_cells, (first, end)) in enumerate(zip(numbers, pairwise(ends), strict=True)):
+        state = [column.slice(0, n_cells) for column in state]
+        state = fold(state, owners[first:end], n_cells, table.slice(first, end - first), seq[first:end])
+        folded.append(state)
+        at.append(begins[:n_cells] + one)
+    source = np.empty(int(offsets[-1]), dtype=np.int64)
+    source[np.concatenate(at)] = np.arange(len(source))
+    return [pa.concat_arrays(columns).take(pa.array(source)) for columns in zip(*folded, strict=True)]
 
 
 def fold_changed_cells(fold: Fold, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:

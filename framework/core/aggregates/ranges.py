@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from panekeeper.framework.core.aggregates.columns import Ints, Values
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.aggregates.columns import Floats, Ints, Values
+from panekeeper.framework.core.stable_order import distinct, stable_order
 
 PartialColumns = tuple[Values, ...]
 """One or more arrays of equal length that together are a column of partial results."""
@@ -23,6 +23,8 @@ Merge = Callable[[PartialColumns, PartialColumns], PartialColumns]
 
 _SHORT = 16
 """Reading this many cells costs as much as merging one."""
+_LONG = 2**9
+"""Groups of so many values are added up one by one; shorter ones together."""
 _BLOCK = 2**14
 """Ranges merged at once if their cells are close together: few enough to stay in the processor's cache."""
 
@@ -130,3 +132,28 @@ def sum_ranges(values: Ints, lo: Ints, hi: Ints) -> Ints:
     prefix = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=prefix[1:])
     return prefix[hi] - prefix[lo]
+
+
+def running_sums(begun: Floats, values: Floats, offsets: Ints) -> Floats:
+    """Return for each value the sum of its group until then, strictly from left to right.
+
+    Args:
+        begun: what each group begins with.
+        values: group by group.
+        offsets: group g has the values `offsets[g] .. offsets[g + 1] - 1`.
+    """
+    sums, lengths = np.empty(len(values)), np.diff(offsets)
+    for group in np.flatnonzero(lengths >= _LONG).tolist():
+        first, end = offsets[group], offsets[group + 1]
+        sums[first:end] = np.add.accumulate(np.append(begun[group], values[first:end]))[1:]
+    classes = np.where(lengths < _LONG, np.frexp(lengths)[1], 0)
+    for one in distinct(classes[classes > 0]).tolist():
+        # Groups of about one length lie side by side, so what is filled up is at most as much as there is.
+        is_one = classes == one
+        place = np.repeat(is_one, lengths)
+        grid = np.zeros((np.count_nonzero(is_one), int(lengths[is_one].max()) + 1))
+        grid[:, 0] = begun[is_one]
+        is_filled = np.arange(1, grid.shape[1]) <= lengths[is_one, np.newaxis]
+        grid[:, 1:][is_filled] = values[place]
+        sums[place] = np.add.accumulate(grid, axis=1)[:, 1:][is_filled]
+    return sums

@@ -26,8 +26,8 @@ from panekeeper.framework.core.aggregates.columns import (
     whole_numbers,
     with_nulls,
 )
-from panekeeper.framework.core.aggregates.protocol import Accumulator, State
-from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges, sum_ranges
+from panekeeper.framework.core.aggregates.protocol import Accumulator, PartRows, State
+from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges, running_sums, sum_ranges
 from panekeeper.framework.declarations.errors import InputError
 
 _HALF = 32
@@ -91,6 +91,28 @@ class FloatSum(Accumulator):
                 np.add.at(scaled, cells, values * _SMALLER)
                 scaled[is_finite] = 0.0
         return [pa.array(counts), pa.array(canonical_nan(totals)), pa.array(canonical_nan(scaled))]
+
+    def fold_parts(self, begun: State, offsets: Ints, rows: PartRows) -> State:
+        counts, before, scaled = (raw_values(column) for column in begun)
+        mask = validity_or_none(combine(rows.table.column(self.inputs[0])))
+        rows = rows if mask is None else rows.only(mask)
+        values = raw_values(combine(rows.table.column(self.inputs[0]))).astype(np.float64, copy=False)[rows.order]
+        until = np.concatenate([[0], np.cumsum(np.bincount(rows.parts, minlength=int(offsets[-1])))])
+        cells, first = np.repeat(np.arange(len(counts)), np.diff(offsets)), until[offsets]
+        numbers = until[1:] - first[cells]
+
+        def after_parts(start: Floats, added: Floats) -> Floats:
+            sums = running_sums(start, added, first)
+            return np.where(numbers > 0, np.append(sums, 0.0)[until[1:] - 1], start[cells])
+
+        with np.errstate(all="ignore"):
+            totals, all_scaled = after_parts(before, values), np.zeros(len(cells))
+            if not (is_finite := np.isfinite(totals)).all():
+                start = np.where(np.isfinite(before), before * _SMALLER, scaled)
+                all_scaled = after_parts(start, values * _SMALLER)
+                all_scaled[is_finite] = 0.0
+        floats = (canonical_nan(totals), canonical_nan(all_scaled))
+        return [pa.array(numbers + counts[cells]), *map(pa.array, floats)]
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         counts, totals, scaled = (raw_values(column) for column in self.with_empty_columns(state))

@@ -17,6 +17,7 @@ from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.panes.batch import PaneParts, TimeIntervalBatch
 from panekeeper.framework.core.panes.output import PaneResults, firings_of
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
+from panekeeper.framework.core.panes.row_firings import FiringRows
 from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
@@ -87,6 +88,10 @@ class JoinedPaneOutput:
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Do nothing: the rows are in the buffer."""
+
+    def on_firing_rows(self, rows: FiringRows) -> None:
+        """Refuse it: no rule makes a join fire at rows."""
+        raise TypeError("a join of panes fires at watermarks only")
 
     def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
         """Give late rows to the quarantine, as they came."""

@@ -100,6 +100,8 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
         bound = bind(spec.fires_when, spec.columns)
         condition = GuardedAccumulator("fires_when", bound, results.quarantine, number=CONDITION_NUMBER)
     assert isinstance(spec.window, TimeInterval)
-    no_rows, by_pane = spec.columns.empty_table(), spec.window.keeps_panes_apart
-    slices = SliceAggregates(accumulators, keys, geometry, store, record, no_rows, by_pane=by_pane, condition=condition)
+    no_rows = spec.columns.empty_table()
+    slices = SliceAggregates(
+        accumulators, keys, geometry, store, record, no_rows, window=spec.window, condition=condition
+    )
     return slices, AggregatePaneOutput(slices, results, last, fills)

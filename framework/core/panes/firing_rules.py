@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.refinements import COUNT_COLUMN, PANE_COLUMN
+from panekeeper.framework.core.panes.row_firings import RowFirings, RowsByCell
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, stable_order
@@ -59,27 +60,6 @@ def next_instant(first: np.ndarray, period: int, now: int) -> np.ndarray:
     """
     later: np.ndarray = first + ((now - first) // period + 1) * period
     return later
-
-
-def at_multiples(cells: np.ndarray, before: np.ndarray, every: np.ndarray) -> np.ndarray:
-    """Return at which rows their cell fires: those that make the number of its rows a multiple.
-
-    Args:
-        cells: the cell of each row, in their order.
-        before: how many rows each cell has already since it last fired.
-        every: how many rows each cell fires at; 0: it does not.
-
-    >>> at_multiples(np.array([0, 1, 0, 0]), np.array([1, 0]), np.array([2, 0]))
-    array([ True, False, False,  True])
-    """
-    fires = np.zeros(len(cells), dtype=np.bool_)
-    some = slice(None) if every.all() else np.flatnonzero(every[cells] > 0)
-    order = np.arange(len(cells))[some][stable_order(cells[some])]
-    of_cells = cells[order]
-    starts = np.flatnonzero(np.diff(of_cells, prepend=-1))
-    rank = np.arange(1, len(order) + 1) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    fires[order] = (before[of_cells] + rank) % every[of_cells] == 0
-    return fires
 
 
 @dataclass(frozen=True)
@@ -139,9 +119,46 @@ class CellFirings:
         every = self._rows_between()
         return bool(((every > 0) & (self._of_cells[NEW_COLUMN] + added >= every)).any())
 
-    def fire_at_rows(self, cells: np.ndarray) -> np.ndarray:
-        """Return for rows, by their cells, whether the cell fires right after the row."""
-        return at_multiples(cells, self._of_cells[NEW_COLUMN], self._rows_between())
+    def add_rows_that_fire(self, cells: np.ndarray, rows: np.ndarray, now: int) -> tuple[RowFirings, RowsByCell]:
+        """Count rows that arrive now (us), and note the firings of cells that come right after some of them.
+
+        Args:
+            cells: the cell of each entry, that of a row in a cell; entries are ascending by rows.
+            rows: the position of the row of each entry.
+            now: the time.
+
+        Returns:
+            what fires, and the entries by cell.
+        """
+        every, before = self._rows_between(), self._of_cells[NEW_COLUMN].copy()
+        fired_before, is_late = self._of_cells[COUNT_COLUMN], self._by_phase(np.arange(len(self._codes)))[1]
+        order, added = stable_order(cells), np.bincount(cells, minlength=len(self._codes))
+        starts = np.cumsum(added) - added
+        by = np.maximum(every, 1)
+        times = np.where(every > 0, (before + added) // by - before // by, 0)
+        of_cells = np.repeat(np.arange(len(times)), times)
+        ordinals = np.arange(len(of_cells)) - np.repeat(np.cumsum(times) - times, times)
+        # A cell fires at the rows that make the number of its rows since it last fired a multiple.
+        place = (before[of_cells] // by[of_cells] + ordinals + 1) * by[of_cells] - before[of_cells] - 1
+        cuts, panes = starts[of_cells] + place, self._numbers[of_cells]
+        at_rows = rows[order[cuts]]
+        in_order = stable_order(panes, at_rows)
+        firings = RowFirings(
+            rows=at_rows[in_order],
+            codes=self._codes[of_cells][in_order],
+            panes=panes[in_order],
+            refinements=(fired_before[of_cells] + ordinals)[in_order],
+            is_late=is_late[of_cells][in_order],
+            ordinals=ordinals[in_order],
+            rows_after=(added[of_cells] - place - 1)[in_order],
+        )
+        self.add_rows(np.arange(len(added)), added, now)
+        fires = np.flatnonzero(times)
+        self._of_cells[COUNT_COLUMN][fires] += times[fires].astype(np.int32)
+        self._of_cells[NEW_COLUMN][fires] %= by[fires]
+        if DUE_COLUMN in self._of_cells:
+            self._of_cells[DUE_COLUMN][fires] = NEVER
+        return firings, RowsByCell(order, starts[added > 0], cuts + 1)
 
     def _rows_between(self) -> np.ndarray:
         """Return at every how many rows since it last fired each cell fires; 0: at none."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from panekeeper.framework.core.aggregates.columns import NO_ROW
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.refinements import PANE_COLUMN
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
-from panekeeper.framework.core.stable_order import distinct
+from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import of_type
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
@@ -35,20 +36,21 @@ class LastResults:
     def replace(
         self, codes: np.ndarray, panes: np.ndarray, columns: list[pa.Array]
     ) -> tuple[np.ndarray, list[pa.Array]]:
-        """Keep the new results of distinct pairs. Return the places of those that had results before, and these."""
+        """Keep new results; those of one pair in order. Return the places of those with results before, and these."""
         self._load(distinct(panes))
         held = len(self._codes)
         both = np.concatenate([self._codes, codes]), np.concatenate([self._panes, panes])
         cells, self._codes, self._panes = number_cells(*both)
-        cells = cells[held:]
-        again = np.flatnonzero(cells < held)
-        before = [column.take(pa.array(cells[again])) for column in self._columns]
-        source = np.arange(len(self._codes))
-        source[cells] = held + np.arange(len(codes))
-        self._columns = [
-            pa.concat_arrays([old, of_type(new, old.type)]).take(pa.array(source))
-            for old, new in zip(self._columns, columns, strict=True)
+        order, last = stable_order(cells), np.full(len(cells), NO_ROW)
+        last[order[1:]] = np.where(cells[order[1:]] == cells[order[:-1]], order[:-1], NO_ROW)
+        again = np.flatnonzero(last[held:] != NO_ROW)
+        known = [
+            pa.concat_arrays([old, of_type(new, old.type)]) for old, new in zip(self._columns, columns, strict=True)
         ]
+        before = [column.take(pa.array(last[held + again])) for column in known]
+        source = np.empty(len(self._codes), dtype=np.int64)
+        source[cells] = np.arange(len(cells))  # where a pair repeats, the last assignment stays
+        self._columns = [column.take(pa.array(source)) for column in known]
         self._changed = distinct(np.concatenate([self._changed, panes]))
         return again, before
 

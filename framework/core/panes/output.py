@@ -22,16 +22,20 @@ from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy
 from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
+from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
-from panekeeper.framework.core.panes.window import PaneTransition
+from panekeeper.framework.core.panes.row_firings import FiringRows, RowFirings
+from panekeeper.framework.core.panes.window import PaneFiring, PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.result_rows import ResultRows
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason, Timing
 from panekeeper.framework.declarations.operator import Operator
 from panekeeper.state.codec import of_type
 
+_ROWS_AT_ONCE = 2**20
+"""About so many rows, repeated for each firing that has them, are computed at once."""
 NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
 
@@ -45,6 +49,10 @@ class AggregateSource(Protocol):
 
     def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
         """Return the finished aggregates of each pair."""
+        ...
+
+    def insert_firing(self, rows: FiringRows) -> list[pa.Array]:
+        """Add rows, and return the finished aggregates of what fires at them, in the order of the firings."""
         ...
 
 
@@ -75,6 +83,28 @@ class RowAggregateSource:
         rows, offsets = self._buffer.content(codes, panes)
         place = place_of(self._geometry, codes, panes)
         return [accumulator.from_content(rows, offsets, place) for accumulator in self._accumulators]
+
+    def insert_firing(self, rows: FiringRows) -> list[pa.Array]:
+        """Add rows, and return the finished aggregates of what fires at them."""
+        self._buffer.insert(rows.table, rows.codes, rows.slices, rows.seq)
+        content, begins, ends = content_at_firings(self._buffer, rows.firings)
+        codes, panes = rows.firings.codes, rows.firings.panes
+        total, start, results = np.concatenate([[0], np.cumsum(ends - begins)]), 0, []
+        while start < len(codes):
+            end = int(np.searchsorted(total, total[start] + _ROWS_AT_ONCE, side="right")) - 1
+            some = slice(start, max(end, start + 1))
+            positions, offsets = gather_ranges(begins[some], ends[some])
+            taken, place = content.take(pa.array(positions)), place_of(self._geometry, codes[some], panes[some])
+            results.append([accumulator.from_content(taken, offsets, place) for accumulator in self._accumulators])
+            start = some.stop
+        return [pa.concat_arrays(column) for column in zip(*results, strict=True)]
+
+
+def content_at_firings(buffer: PaneRowBuffer, firings: RowFirings) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+    """Return the contents of the pairs that fire, end to end, and where those of each firing begin and end."""
+    cells, codes, panes = number_cells(firings.codes, firings.panes)
+    rows, offsets = buffer.content(codes, panes)
+    return rows, offsets[:-1][cells], offsets[1:][cells] - firings.rows_after
 
 
 class PaneResults(ResultRows):
@@ -181,8 +211,27 @@ class AggregatePaneOutput:
         """Emit one row for every partition and pane that fires."""
         if not (fired := firings_of(transitions, self._source.pairs)):
             return
+        self._emit(fired, self._results_of(fired))
+
+    def on_firing_rows(self, rows: FiringRows) -> None:
+        """Emit one row for every firing."""
+        fired = rows.firings
+        n = len(fired.codes)
+        reasons = pa.array([Reason.EARLY.value, Reason.LATE.value]).take(pa.array(fired.is_late.astype(np.int8)))
+        of_rows = Firings(
+            codes=fired.codes,
+            panes=fired.panes,
+            refinements=fired.refinements,
+            finals=pa.array(np.zeros(n, dtype=np.bool_)),
+            reasons=reasons,
+            filled=np.zeros(n, dtype=np.bool_),
+        )
+        self._emit(of_rows, self._source.insert_firing(rows))
+
+    def _emit(self, fired: Firings, columns: list[pa.Array]) -> None:
+        """Emit a row for each firing; before it one that takes back the result before, where that is declared."""
         codes, panes, refinements = fired.codes, fired.panes, fired.refinements
-        columns, final, reason = self._results_of(fired), fired.finals, fired.reasons
+        final, reason = fired.finals, fired.reasons
         if self._fills is not None:
             reason = pc.if_else(pa.array(fired.filled), Reason.FILLED.value, reason)
         if self._last is None:
@@ -269,6 +318,32 @@ class OperatorPaneOutput:
                 is_repeatable = len(rows) > 1 and not self._has_state
                 self._calls.call(event, Origin(code, pane), parts=one_by_one if is_repeatable else None)
         self._move_emitted_to_results()
+
+    def on_firing_rows(self, rows: FiringRows) -> None:
+        """The events of rows and of what fires at them: those of each partition until it fires, then the firing."""
+        self._buffer.insert(rows.table, rows.codes, rows.slices, rows.seq)
+        fired, rounds = rows.firings, rows.rounds()
+        content, begins, ends = content_at_firings(self._buffer, fired)
+        content, bounds = content.drop_columns([EVENT_TIME]), [*zip(begins.tolist(), ends.tolist(), strict=True)]
+        order, last = stable_order(rounds), np.arange(int(rounds.max()) + 2)
+        in_rounds = np.split(order, np.searchsorted(rounds[order], last)[1:-1])
+        of_firings = rounds[fired.rows]
+        order = stable_order(fired.codes, fired.panes, of_firings)
+        firing_in_rounds = np.split(order, np.searchsorted(of_firings[order], last)[1:-1])
+        for at, firings in zip(in_rounds, firing_in_rounds, strict=True):
+            self.on_insert(rows.table.take(pa.array(at)), rows.codes[at], rows.oldest[at], rows.newest[at])
+            for same_pane in np.split(firings, np.flatnonzero(np.diff(fired.panes[firings])) + 1):
+                if len(same_pane) and EventType.TRIGGER in self._events:
+                    codes = fired.codes[same_pane]
+                    trigger = PaneFiring(
+                        reason=Reason.LATE if fired.is_late[same_pane[0]] else Reason.EARLY,
+                        codes=codes,
+                        refinements=fired.refinements[same_pane],
+                        completes=np.zeros(len(same_pane), dtype=np.bool_),
+                    )
+                    transition = PaneTransition(pane=int(fired.panes[same_pane[0]]), trigger=trigger)
+                    ranges = {code: bounds[one] for code, one in zip(codes.tolist(), same_pane.tolist(), strict=True)}
+                    self._emit_transition(transition, content, ranges)
 
     def _insertions(self, key: Any, pane: int, table: pa.Table, groups: list[list[int]]) -> Iterator[Event]:
         for rows in groups:

@@ -6,6 +6,7 @@ binary searches, for any number of pairs at once.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -31,22 +32,49 @@ def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.
     return cells, found // places.span, places.slices(found % places.span)
 
 
-def tally_cells(
-    codes: np.ndarray, slices: np.ndarray, numbers: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return code and slice of each cell that rows are in, and how many; `numbers` says it of each entry, if not one.
+@dataclass(frozen=True)
+class Tally:
+    """The cells that rows are in.
 
-    >>> tally_cells(np.array([4, 4, 5]), np.array([-1, -1, -1]), np.array([1, 1, 7]))
-    (array([4, 5]), array([-1, -1]), array([2, 7]))
+    Attributes:
+        codes: the partition of each cell.
+        slices: its slice.
+        counts: how many rows it has.
     """
-    places = SlicePlaces(slices)
-    keys = codes * places.span + places.of(slices)
-    if (int(codes.max(initial=0)) + 1) * places.span > _FEW_CELLS * len(codes):
-        cells, codes, slices = number_cells(codes, slices)
-        return codes, slices, np.bincount(cells, numbers).astype(np.int64)
-    counts = np.bincount(keys, numbers)
-    found = np.flatnonzero(counts)
-    return found // places.span, places.slices(found % places.span), counts[found].astype(np.int64)
+
+    codes: np.ndarray
+    slices: np.ndarray
+    counts: np.ndarray
+    _keys: np.ndarray
+    _found: np.ndarray | None
+
+    @classmethod
+    def of(cls, codes: np.ndarray, slices: np.ndarray, numbers: np.ndarray | None = None) -> Tally:
+        """Count rows by their partition and slice; `numbers` says how many each entry stands for, if not one.
+
+        >>> tally = Tally.of(np.array([4, 4, 5]), np.array([-1, -1, -1]), np.array([1, 1, 7]))
+        >>> tally.codes, tally.slices, tally.counts, tally.cells
+        (array([4, 5]), array([-1, -1]), array([2, 7]), array([0, 0, 1]))
+        """
+        places = SlicePlaces(slices)
+        if (int(codes.max(initial=0)) + 1) * places.span > _FEW_CELLS * len(codes):
+            cells, codes, slices = number_cells(codes, slices)
+            return cls(codes, slices, np.bincount(cells, numbers).astype(np.int64), cells, None)
+        keys = codes * places.span + places.of(slices)
+        counts = np.bincount(keys, numbers)
+        found = np.flatnonzero(counts)
+        counts = counts[found].astype(np.int64)
+        return cls(found // places.span, places.slices(found % places.span), counts, keys, found)
+
+    @property
+    def cells(self) -> np.ndarray:
+        """The cell of each entry."""
+        if self._found is None:
+            return self._keys
+        number = np.empty(int(self._found[-1]) + 1, dtype=np.int64)
+        number[self._found] = np.arange(len(self._found))
+        cells: np.ndarray = number[self._keys]
+        return cells
 
 
 class SlicePlaces:

@@ -11,20 +11,25 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.columns import NO_ROW, combine, take
-from panekeeper.framework.core.aggregates.protocol import State
+from panekeeper.framework.core.aggregates.protocol import PartRows, State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.output import place_of
 from panekeeper.framework.core.panes.pane_index import CellIndex, number_cells
 from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from panekeeper.framework.core.panes.row_firings import Block, FiringRows, Parts
+from panekeeper.framework.core.panes.slice_versions import SliceVersions
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, gather_ranges
+from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.codec import of_type, with_columns
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 _NO_SLICE = 2**63 - 1
+_LISTS_AT_ONCE = 2**8
+"""At so many firings at once rows are added, at most, where partial results are lists: each state of one is long."""
 CONDITION_NUMBER = 10**6
 """Number of the condition at which panes fire, among those of the aggregates; no job has so many."""
 
@@ -41,20 +46,21 @@ class SliceAggregates:
         record: IntervalRecord,
         no_rows: pa.Table,
         *,
-        by_pane: bool = False,
+        window: TimeInterval,
         condition: GuardedAccumulator | None = None,
     ) -> None:
         """Load nothing yet; `no_rows` is an empty table of the columns of rows.
 
-        `by_pane`: a cell is of a pane, in the place of a slice, so that what one pane holds can be forgotten, and that
-        a `condition` can be tried at each row.
+        Where the window keeps panes apart, a cell is of a pane, in the place of a slice, so that what one pane holds
+        can be forgotten, and that a `condition` can be tried at each row.
         """
         self._condition = condition
         self._accumulators = accumulators if condition is None else [*accumulators, condition]
         self._no_rows = no_rows
         self._keys = keys
         self._geometry = geometry
-        self._lattice = Geometry(1, 1, 0, 0) if by_pane else geometry
+        self._forgets = window.forgets
+        self._lattice = Geometry(1, 1, 0, 0) if window.keeps_panes_apart else geometry
         self._storage = SliceStorage(store, record.segments)
         self._record = record
         self._codes = np.empty(0, dtype=np.int64)
@@ -86,11 +92,59 @@ class SliceAggregates:
         joined = []
         for one, state in pairs:
             rows, cells_of_rows, numbers = table, cells, seq
-            if one.begins_us is not None:  # only rows of panes that have the aggregate
-                own = slices >= int(self._lattice.slice_range(self._first_panes(one))[0][0])
+            if one.begins_us is not None:
+                own = self._has(one, slices)
                 rows, cells_of_rows, numbers = table.filter(pa.array(own)), cells[own], seq[own]
             joined.append(one.fold(state, cells_of_rows, n_cells, rows, numbers))
         return joined
+
+    def _has(self, one: GuardedAccumulator, slices: np.ndarray) -> np.ndarray:
+        """Return whether each slice is one of panes that have an aggregate that was added to the job."""
+        has: np.ndarray = slices >= int(self._lattice.slice_range(self._first_panes(one))[0][0])
+        return has
+
+    def insert_firing(self, rows: FiringRows) -> list[pa.Array]:
+        fired, lattice = rows.firings, self._lattice
+        parts = rows.parts_of_partitions() if lattice.slices_a_pane > 1 else rows.parts_of_slices()
+        slots = distinct(lattice.slots(parts.slices))
+        self._load(distinct(np.concatenate([slots, lattice.slots_of_panes(distinct(fired.panes))])))
+        self._changed = distinct(np.concatenate([self._changed, slots]))
+        has_lists = any(pa.types.is_nested(kind) for one in self._accumulators for kind in one.state_types())
+        in_blocks = parts.in_blocks(_LISTS_AT_ONCE if has_lists else None)
+        found = [(block.firings, self._insert_parts(rows, parts, block)) for block in in_blocks]
+        if self._forgets:
+            is_last = fired.rows_after == 0
+            self.forget(fired.codes[is_last], fired.panes[is_last])
+        place = np.empty(len(fired.rows), dtype=np.int64)
+        place[np.concatenate([firings for firings, _ in found])] = np.arange(len(place))
+        columns = zip(*(results for firings, results in found if len(firings)), strict=True)
+        return [pa.concat_arrays(column).take(pa.array(place)) for column in columns]
+
+    def _insert_parts(self, rows: FiringRows, parts: Parts, block: Block) -> list[pa.Array]:
+        """Add some of the parts, and return the results of what fires meanwhile."""
+        held, own = len(self._codes), block.parts
+        both = np.concatenate([self._codes, parts.codes[own]]), np.concatenate([self._slices, parts.slices[own]])
+        cells, self._codes, self._slices = number_cells(*both)
+        versions = SliceVersions(held=held, n_cells=len(self._codes), cells=cells[held:], rounds=parts.rounds[own])
+        table, of_rows, slices, seq = rows.table, parts.of_rows, rows.slices[block.rows], rows.seq[block.rows]
+        if not isinstance(block.rows, slice):
+            numbers = np.empty(len(parts.rounds), dtype=np.int64)
+            numbers[own] = np.arange(len(own))
+            table, of_rows = table.take(pa.array(block.rows)), numbers[of_rows[block.rows]]
+        states, part_rows = [], PartRows(table, of_rows, block.order, seq)
+        for one, state in zip(self._accumulators, self._states, strict=True):
+            known = [pa.concat_arrays(pair) for pair in zip(state, one.empty(1, self._no_rows), strict=True)]
+            own_rows = part_rows if one.begins_us is None else part_rows.only(self._has(one, slices))
+            states.append(versions.folded(one, known, own_rows, begins_anew=self._forgets))
+        codes, panes, rounds = (of[block.firings] for of in (rows.firings.codes, rows.firings.panes, parts.of_firings))
+        index = CellIndex(self._codes, self._slices, self._lattice)
+        results = [
+            self._finished(states, at, low, high, codes[some], panes[some])
+            for some, at, low, high in versions.of_firings(index, codes, panes, rounds)
+        ]
+        self._states = [[column.take(pa.array(versions.last)) for column in state] for state in states]
+        self._index = None
+        return [pa.concat_arrays(column) for column in zip(*results, strict=True)]
 
     def _first_panes(self, one: GuardedAccumulator) -> np.ndarray:
         """Return the first pane that has the aggregate, of one that was added to the job."""
@@ -107,24 +161,35 @@ class SliceAggregates:
     def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
         index = self._cells_of(panes)
         low, high = index.ranges(codes, panes)
-        order = pa.array(index.order)
-        merged = []
-        for one, state in zip(self._accumulators, self._states, strict=True):
+        return self._finished(self._states, index.order, low, high, codes, panes)
+
+    def _finished(
+        self,
+        states: list[State],
+        at: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        codes: np.ndarray,
+        panes: np.ndarray,
+    ) -> list[pa.Array]:
+        """Return the results of pairs: of each the states `at[low[j]] .. at[high[j] - 1]` together."""
+        finished, places = [], pa.array(at)
+        for one, state in zip(self._accumulators, states, strict=True):
             if one is self._condition:
                 continue
-            sorted_state = [c.take(order) for c in state]
+            in_order = [column.take(places) for column in state]
             if one.begins_us is None:
                 place = place_of(self._geometry, codes, panes)
-                merged.append(one.finish_ranges(sorted_state, low, high, place))
+                finished.append(one.finish_ranges(in_order, low, high, place))
                 continue
             own = panes >= self._first_panes(one)[0]
             if not own.any():
-                merged.append(one.nulls(len(codes)))
+                finished.append(one.nulls(len(codes)))
                 continue
             place = place_of(self._geometry, codes[own], panes[own])
-            results = one.finish_ranges(sorted_state, low[own], high[own], place)
-            merged.append(take(results, np.where(own, np.cumsum(own) - 1, NO_ROW)))
-        return merged
+            results = one.finish_ranges(in_order, low[own], high[own], place)
+            finished.append(take(results, np.where(own, np.cumsum(own) - 1, NO_ROW)))
+        return finished
 
     def retain(self, open_panes: np.ndarray) -> None:
         """Remove every slot, and every cell in memory, that is no part of an open pane."""

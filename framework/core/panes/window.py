@@ -10,7 +10,7 @@ which nothing is stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Protocol
@@ -25,9 +25,10 @@ from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
-from panekeeper.framework.core.panes.pane_index import CellIndex, tally_cells
+from panekeeper.framework.core.panes.pane_index import CellIndex, Tally
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
+from panekeeper.framework.core.panes.row_firings import FiringRows
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 from panekeeper.framework.declarations.events import Reason
@@ -105,6 +106,10 @@ class PaneOutput(Protocol):
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:
         """Handle rows that joined the panes oldest..newest (row by row)."""
+        ...
+
+    def on_firing_rows(self, rows: FiringRows) -> None:
+        """Add rows to what panes hold, and handle them and what fires at them."""
         ...
 
     def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
@@ -290,9 +295,9 @@ class TimeIntervalWindow:
         if self.cells is None:
             self._join(table, codes, assigned, numbers)
         else:
-            self._join_in_rounds(self.cells, table, codes, assigned, numbers, arrived)
+            self._join_by_rules(self.cells, table, codes, assigned, numbers, arrived)
 
-    def _join_in_rounds(
+    def _join_by_rules(
         self,
         cells: CellFirings,
         table: pa.Table,
@@ -301,33 +306,44 @@ class TimeIntervalWindow:
         numbers: np.ndarray | None,
         arrived: int,
     ) -> None:
-        """Add rows, and fire cells at the rows at which they do: those of a partition until the next such one at once.
-
-        Partitions do not depend on each other, so a round has the rows of each until the next row at which it fires.
-        """
-        if self.window.fires_when is None:
-            some_codes, slices, counts = tally_cells(codes, assigned.slices, numbers)
-            first_open = first_open_pane(self.geometry, self.record.watermark)
-            oldest = np.maximum(self.geometry.oldest_pane(slices), first_open)
-            panes, of = _pairs(oldest, self.geometry.newest_pane(slices))
-            joined = cells.place(some_codes[of], panes)
-            if not cells.fire_within(joined, counts[of]):
-                cells.add_rows(joined, counts[of], arrived)
-                self._join(table, codes, assigned, numbers)
-                return
-        panes, row_of = _pairs(assigned.oldest, assigned.newest)
-        joined = cells.place(codes[row_of], panes)
+        """Add rows, and fire cells at the rows at which they do."""
         if self.window.fires_when is not None:
+            panes, row_of = _pairs(assigned.oldest, assigned.newest)
+            joined = cells.place(codes[row_of], panes)
             self._join_by_condition(cells, table, codes[row_of], panes, joined, row_of, arrived)
             return
-        fires = cells.fire_at_rows(joined)
-        fires_here = np.zeros(table.num_rows, dtype=np.bool_)
-        fires_here[row_of[fires]] = True
-        rounds = _firings_before(codes, fires_here)
-        for rows, pairs in zip(_groups(rounds), _groups(rounds[row_of]), strict=True):
-            cells.add_rows(joined[pairs], None, arrived)
-            self._join(table.take(pa.array(rows)), codes[rows], assigned.only(rows), None)
-            self._fire(cells, cells.by_number(joined[pairs[fires[pairs]]]))
+        tally = Tally.of(codes, assigned.slices, numbers)
+        first_open = first_open_pane(self.geometry, self.record.watermark)
+        oldest = np.maximum(self.geometry.oldest_pane(tally.slices), first_open)
+        panes, of = _pairs(oldest, self.geometry.newest_pane(tally.slices))
+        joined = cells.place(tally.codes[of], panes)
+        if not cells.fire_within(joined, tally.counts[of]):
+            cells.add_rows(joined, tally.counts[of], arrived)
+            self._join(table, codes, assigned, numbers)
+            return
+        pairs, row_of = tally.cells, np.arange(table.num_rows)
+        if len(of) > len(tally.codes):  # a row is in several panes
+            begins = np.searchsorted(of, np.arange(len(tally.codes) + 1))
+            pairs, offsets = gather_ranges(begins[pairs], begins[pairs + 1])
+            row_of = np.repeat(row_of, np.diff(offsets))
+        slices, oldest, newest, seq = assigned.slices, assigned.oldest, assigned.newest, self._numbers(table.num_rows)
+        if self.window.keeps_panes_apart:
+            table, codes, seq = table.take(pa.array(row_of)), codes[row_of], seq[row_of]
+            slices = oldest = newest = panes[pairs]
+            row_of = np.arange(len(pairs))
+        firings, by_cell = cells.add_rows_that_fire(joined[pairs], row_of, arrived)
+        self.output.on_firing_rows(
+            FiringRows(
+                table=table,
+                codes=codes,
+                slices=slices,
+                oldest=oldest,
+                newest=newest,
+                seq=seq,
+                firings=firings,
+                by_cell=by_cell,
+            )
+        )
 
     def _join_by_condition(
         self,
@@ -371,14 +387,19 @@ class TimeIntervalWindow:
         self.record.next_seq += table.num_rows
 
     def _join(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, numbers: np.ndarray | None) -> None:
-        seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
-        self.record.next_seq += table.num_rows if numbers is None else int(numbers.sum())
+        seq = self._numbers(table.num_rows, table.num_rows if numbers is None else int(numbers.sum()))
         if self.window.keeps_panes_apart:
             panes, row_of = _pairs(assigned.oldest, assigned.newest)
             self.contents.insert(table.take(pa.array(row_of)), codes[row_of], panes, seq[row_of])
         else:
             self.contents.insert(table, codes, assigned.slices, seq)
         self.output.on_insert(table, codes, assigned.oldest, assigned.newest)
+
+    def _numbers(self, entries: int, rows: int | None = None) -> np.ndarray:
+        """Return the arrival numbers of new entries, which stand for so many rows, one each if None."""
+        seq = self.record.next_seq + np.arange(entries, dtype=np.int64)
+        self.record.next_seq += entries if rows is None else rows
+        return seq
 
     def _mark_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
         """Note the partitions that must fire again, and whether they have fired before; called before the insertion."""
@@ -535,19 +556,3 @@ def _pairs(oldest: np.ndarray, newest: np.ndarray) -> tuple[np.ndarray, np.ndarr
         return oldest, np.arange(len(oldest))
     panes, offsets = gather_ranges(oldest, newest + 1)
     return panes, np.repeat(np.arange(len(oldest)), np.diff(offsets))
-
-
-def _firings_before(codes: np.ndarray, fires: np.ndarray) -> np.ndarray:
-    """Return how many of the rows before each one, of the same partition, are rows at which something fires."""
-    order = stable_order(codes)
-    fired = np.cumsum(fires[order]) - fires[order]
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    before = np.empty(len(codes), dtype=np.int64)
-    before[order] = fired - np.repeat(fired[starts], np.diff(np.append(starts, len(codes))))
-    return before
-
-
-def _groups(values: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the positions of each distinct value, the least value first; positions in their order."""
-    order = stable_order(values)
-    yield from np.split(order, np.flatnonzero(np.diff(values[order])) + 1)

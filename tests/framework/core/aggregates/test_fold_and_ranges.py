@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from panekeeper import agg
 from panekeeper.framework.core.aggregates.binding import bind
-from panekeeper.framework.core.aggregates.protocol import Accumulator, State
+from panekeeper.framework.core.aggregates.protocol import Accumulator, PartRows, State
 
 WHERE = "a condition"
 CONDITION = str(agg.count(where=WHERE).condition)
@@ -535,3 +535,38 @@ def test_rows_that_are_folded_alone_and_merged_change_no_bit(declared: agg.Aggre
     later = a.fold([], cells, len(own), case.rows.slice(split), np.arange(len(cells)))
     merged = a.merge(held, later, own, case.n_cells)
     assert [bits(column) for column in merged] == [bits(column) for column in whole]
+
+
+@pytest.mark.parametrize("declared", PARTIAL, ids=str)
+@EACH
+@given(data=st.data())
+def test_what_there_is_after_each_part_is_what_its_rows_until_then_fold_to(
+    declared: agg.Aggregate, data: st.DataObject
+) -> None:
+    """To the bits of results: for cells that begin with rows or without, cut after any of their rows."""
+    case = data.draw(cases(declared.read_columns))
+    n = len(case.cells)
+    split, cuts = data.draw(st.integers(0, n)), data.draw(st.lists(st.booleans(), min_size=n, max_size=n))
+    a = bind(declared, SCHEMA)
+    begun = a.fold([], case.cells[:split], case.n_cells, case.rows.slice(0, split), np.arange(split))
+    later = np.arange(split, n)
+    order = later[np.argsort(case.cells[later], kind="stable")]
+    parts, part, ends, offsets = np.zeros(n, dtype=np.int64), 0, list[int](), [0]
+    for cell in range(case.n_cells):
+        own = order[case.cells[order] == cell].tolist()
+        for row in own:
+            parts[row] = part
+            if cuts[row] or row == own[-1]:
+                part += 1
+                ends.append(row)
+        if not own:  # a part without rows, as where a condition leaves none
+            part += 1
+            ends.append(-1)
+        offsets.append(part)
+    rows = PartRows(case.rows.slice(split), parts[later], order - split, later)
+    after = a.finish(a.fold_parts(begun, np.array(offsets), rows))
+    for place, end in enumerate(ends):
+        (cell,) = np.flatnonzero((np.array(offsets[:-1]) <= place) & (place < np.array(offsets[1:])))
+        until = np.flatnonzero((case.cells == cell) & (np.arange(n) <= max(end, split - 1)))
+        alone = a.fold([], np.zeros(len(until), dtype=np.int64), 1, case.rows.take(pa.array(until)), until)
+        assert bits(after.slice(place, 1)) == bits(a.finish(alone))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panekeeper.framework.core.aggregates.ranges import are_short, extremes_of_ranges
+from panekeeper.framework.core.aggregates.ranges import are_short, extremes_of_ranges, running_sums
 
 
 @pytest.mark.parametrize("largest", [True, False])
@@ -28,3 +28,22 @@ def test_long_overlapping_ranges_are_not_read_cell_by_cell() -> None:
     at = np.arange(1000)
     assert are_short(at, at + 10, 1000)
     assert not are_short(np.zeros_like(at), at, 1000)
+
+
+def test_sums_of_long_and_short_groups_are_those_of_a_loop() -> None:
+    """Strictly from left to right, however groups of all lengths are added up together."""
+    random = np.random.default_rng(7)
+    lengths = np.array([3, 0, 700, 1, 64, 511, 0, 512, 2, 64])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    begun, values = random.normal(size=len(lengths)), random.normal(size=offsets[-1]) * 10.0 ** random.integers(-9, 9)
+    for some in (slice(None), lengths < 512, lengths >= 512):
+        groups = np.flatnonzero(np.isin(np.arange(len(lengths)), np.arange(len(lengths))[some]))
+        own = np.concatenate([values[offsets[group] : offsets[group + 1]] for group in groups.tolist()])
+        ends = np.concatenate([[0], np.cumsum(lengths[groups])])
+        expected = []
+        for place, group in enumerate(groups.tolist()):
+            total = begun[group]
+            for value in own[ends[place] : ends[place + 1]]:
+                total = total + value
+                expected.append(total)
+        assert running_sums(begun[groups], own, ends).tolist() == expected
