@@ -566,7 +566,7 @@ def test_what_there_is_after_each_part_is_what_its_rows_until_then_fold_to(
     rows = PartRows(case.rows.slice(split), parts[later], order - split, later)
     after = a.finish(a.fold_parts(begun, np.array(offsets), rows))
     for place, end in enumerate(ends):
-        (cell,) = np.flatnonzero((np.array(offsets[:-1]) <= place) & (place < np.array(offsets[1:])))
-        until = np.flatnonzero((case.cells == cell) & (np.arange(n) <= max(end, split - 1)))
+        of_cell = sum(offset <= place for offset in offsets) - 1
+        until = np.flatnonzero((case.cells == of_cell) & (np.arange(n) <= max(end, split - 1)))
         alone = a.fold([], np.zeros(len(until), dtype=np.int64), 1, case.rows.take(pa.array(until)), until)
         assert bits(after.slice(place, 1)) == bits(a.finish(alone))

@@ -108,7 +108,7 @@ def test_partial_results_that_are_lists_are_added_in_blocks() -> None:
         (few, TimeInterval(10, creation_period=5, early=Every(rows=3))),
         (few, TimeInterval(10, creation_period=5, early=Every(rows=2), results="discarding")),
     ):
-        job = spec_of(window, **distinct)
+        job = spec_of(window, None, None, **distinct)
         whole = firings.run(job, [[rows(*values)]])
         cut = firings.run(job, [[rows(*values[at : at + 50])] for at in range(0, 1500, 50)])
         assert whole.num_rows >= 600
@@ -120,7 +120,7 @@ def test_a_batch_costs_no_round_for_each_firing_of_a_partition() -> None:
     """The same calls for twice as many firings, one after another, of one partition."""
     aggregates = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v")}
     for window in (TimeInterval(10, early=Every(rows=2)), TimeInterval(10, creation_period=2, early=Every(rows=2))):
-        job, costs = spec_of(window, **aggregates), []
+        job, costs = spec_of(window, None, None, **aggregates), []
         for number in (100, 200):
             cost = Cost()
             done = cost.of(job, MemoryStore(), rows(*[("a", at * 10 // number, at % 7) for at in range(number)]))
