@@ -20,7 +20,13 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
-from panekeeper.framework.declarations.errors import CheckpointInUse, DeclarationError, ForeignCheckpoint, JobNotRunning
+from panekeeper.framework.declarations.errors import (
+    CheckpointInUse,
+    DeclarationError,
+    ForeignCheckpoint,
+    JobNotRunning,
+    without_own_frames,
+)
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.state.checkpoint.control_files import remove_ends_elsewhere, write_control_file
@@ -185,6 +191,7 @@ class DeltaJob:
             raise DeclarationError(f"foreach_batch() takes a function of a DataFrame and a number, not {function!r}")
         return self.with_sink(ForeachBatch(function))
 
+    @without_own_frames
     def start(
         self,
         *,

@@ -28,8 +28,10 @@ from __future__ import annotations
 
 import difflib
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 from panekeeper.state.errors import (
     CheckpointError,
@@ -64,7 +66,11 @@ __all__ = [
     "StateVersionError",
     "as_utf8",
     "utf8_errors",
+    "without_own_frames",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class DeclarationError(PanekeeperError, ValueError):
@@ -125,6 +131,24 @@ class DrainTimeout(PanekeeperError):
 
 class JobFailed(PanekeeperError):
     """The running job failed with an error of no other class here; that one is its `cause`."""
+
+
+def without_own_frames(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function whose errors of ours show the line that called it, and no code of ours: the message says all.
+
+    Nor do they show what was raised before, often a whole stack of Java's; that is the `cause` of the error.
+    """
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except PanekeeperError as error:
+            error.cause = error.cause or error.__cause__
+            error.__cause__ = error.__traceback__ = None
+            raise  # adds no frame, not even this one
+
+    return called
 
 
 def as_utf8(text: str) -> str:

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import StreamingQueryException
 
 from panekeeper.framework.declarations.durations import Duration, duration_text
-from panekeeper.framework.declarations.errors import CheckpointError, DrainTimeout, JobNotRunning, PanekeeperError
+from panekeeper.framework.declarations.errors import (
+    CheckpointError,
+    DrainTimeout,
+    JobNotRunning,
+    PanekeeperError,
+    without_own_frames,
+)
 from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
 from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
 from panekeeper.framework.engine.job import query as streaming
@@ -23,7 +29,12 @@ from panekeeper.framework.engine.job.callbacks import BatchCallbacks, OnCallback
 from panekeeper.framework.engine.job.shutdown import await_end, spark_shutdown, unattended_jobs
 from panekeeper.framework.engine.job.status import BatchReport, Drained, JobState, RunTotals, StageClock, Status
 from panekeeper.framework.engine.session.settings import start_with_settings
-from panekeeper.framework.engine.session.spark_errors import BatchFailed, is_worker_timeout, translate
+from panekeeper.framework.engine.session.spark_errors import (
+    BatchFailed,
+    is_worker_timeout,
+    reported_by_the_job,
+    translate,
+)
 from panekeeper.framework.engine.sink.downtime import Downtime, build_report
 from panekeeper.framework.engine.sources.inputs import InputsRecord, inputs_of
 from panekeeper.state.checkpoint.clock import Deadline, now_us
@@ -145,6 +156,7 @@ class Job:
         """Full path or URL of the checkpoint folder, as `savepoint()` and the commands take it."""
         return self._files.root
 
+    @without_own_frames
     def await_end(self, timeout: Duration | None = None) -> bool:
         """Wait until the job ends, and return whether it has.
 
@@ -158,12 +170,9 @@ class Job:
         Raises:
             PanekeeperError: the job failed; the error says what to do, and has what was raised as its `cause`.
         """
-        try:
-            return await_end(self._is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
-        except PanekeeperError as error:
-            # How this has waited says nothing to whoever reads it.
-            raise error.with_traceback(None) from None
+        return await_end(self._is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
 
+    @without_own_frames
     def process_available(self) -> None:
         """Wait until all that the source has at this call is processed. Raises `PanekeeperError` as `await_end`."""
         if "availableNow" in self._trigger:
@@ -175,6 +184,7 @@ class Job:
             if not self._has_ended(0.01):
                 raise self._to_panekeeper_error(error) from None
 
+    @without_own_frames
     def flush(self) -> None:
         """Fire all open panes and windows, close them, and finish the job for good (docs/semantics.md section 8).
 
@@ -193,6 +203,7 @@ class Job:
                 self._process_what_is_there(deadline)
                 self._run_command("flush", self._end.flushed, deadline)
 
+    @without_own_frames
     def drain(self, timeout: Duration | None = None) -> Drained:
         """End the job with its windows left open, unfired: the next start resumes there; `flush()` closes them.
 
@@ -224,6 +235,7 @@ class Job:
         require_all_batches_committed(self._files)
         return self._totals.drained(self._name)
 
+    @without_own_frames
     def stop(self) -> None:
         """End the job after the running batch; it resumes from there at the next start.
 
@@ -369,7 +381,7 @@ class Job:
             if self._last_control_file is not None:  # the batch that has read it is committed now
                 query = None if "availableNow" in self._trigger else self._query
                 self._control_cleanup.remove_processed(self._last_control_file, query)
-            with self._callbacks.in_batch(number):
+            with reported_by_the_job(), self._callbacks.in_batch(number):
                 self._commit(packed.persist(), number)
         except BaseException as error:  # noqa: BLE001 -- it is raised again where the job is awaited
             self._is_ended_by_spark = not self._query.isActive and not self._end.stopping.is_set()

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import ClassVar
 
 from panekeeper.framework.declarations import errors
 from panekeeper.framework.declarations.errors import CorruptState, JobFailed, OutputNotWritable, PanekeeperError
@@ -78,6 +80,35 @@ class _SuppressBatchFailed(logging.Filter):
 logging.getLogger("py4j.clientserver").addFilter(_SuppressBatchFailed())
 
 
+class _SuppressOfBatches(logging.Filter):
+    """Keeps pyspark from printing an error of SQL, with Java's stack, in threads that run a batch: the job reports it.
+
+    As a division by zero, or text that is cast to a number.
+    """
+
+    threads: ClassVar[set[int]] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.thread not in self.threads
+
+
+_suppress_of_batches = _SuppressOfBatches()
+
+
+@contextmanager
+def reported_by_the_job() -> Iterator[None]:
+    """Let pyspark print no errors of SQL that this thread gets in the block."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).addFilter(_suppress_of_batches)
+    _SuppressOfBatches.threads.add(this := threading.get_ident())
+    try:
+        yield
+    finally:
+        _SuppressOfBatches.threads.discard(this)
+
+
 def translate(error: BaseException, job: str) -> PanekeeperError:
     """Return the error of the tree that says what `error` means for the user, which is its `cause`."""
     if isinstance(error, PanekeeperError):
@@ -106,7 +137,11 @@ def _translated(error: BaseException, job: str) -> PanekeeperError:
     if problem is not None:
         sentence = f"job {job!r} stopped: {problem}. Started again, it resumes with the same batch."
         return JobFailed(_with_all(sentence, said))
-    headline = _last_python_line(text) or _unreadable_file(text) or said[0].partition("\n")[0]
+    if (raised := _last_python_line(text)) is None and (unreadable := _unreadable_file(text)) is not None:
+        sentence, *others = _with_all(f"job {job!r} stopped: {unreadable}", said).splitlines()
+        reason = " ".join(others)  # which file, why, what to do: two lines for any file
+        return JobFailed(f"{sentence}\n{reason}".rstrip())
+    headline = raised or said[0].partition("\n")[0]
     return JobFailed(_with_all(f"job {job!r} stopped: {headline}", said))
 
 

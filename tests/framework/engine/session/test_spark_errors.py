@@ -6,9 +6,16 @@ import errno
 import os
 
 import pytest
+from pyspark.logger import PySparkLogger
 
 from panekeeper.framework.declarations.errors import CorruptState, InputError, JobFailed, OutputNotWritable
-from panekeeper.framework.engine.session.spark_errors import all_said, is_worker_timeout, translate, translate_full_disk
+from panekeeper.framework.engine.session.spark_errors import (
+    all_said,
+    is_worker_timeout,
+    reported_by_the_job,
+    translate,
+    translate_full_disk,
+)
 
 WORKER = """An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
@@ -175,6 +182,30 @@ def test_a_file_of_an_input_that_is_gone_or_damaged_has_a_way_out() -> None:
     assert "job 'x' stopped: [FAILED_READ_FILE.FILE_NOT_EXIST]" in str(error)
     damaged = translate(RuntimeError("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file /in/a. S"), "x")
     assert "reading file /in/a. S. If it is an input of the job and damaged, put a whole one" in str(damaged)
+
+
+def test_an_unreadable_file_takes_two_lines_however_much_is_said() -> None:
+    """Which file and what to do; then all of why: with the three lines of a program's traceback these are five."""
+    text = (
+        "[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///in/a.json. SQLSTATE: K\n\tat a.b\n"
+        "Caused by: org.apache.spark.SparkException: [MALFORMED_RECORD_IN_PARSING] Malformed records: [null].\n"
+        "Parse Mode: FAILFAST. SQLSTATE: 22023\n\tat a.b\nCaused by: com.fasterxml.JsonParseException: Unrecognized 'x'"
+    )
+    first, second = str(translate(RuntimeError(text), "x")).splitlines()
+    assert first.startswith("job 'x' stopped: [FAILED_READ_FILE.NO_HINT] Encountered error while reading file file:///")
+    assert second == (
+        "[MALFORMED_RECORD_IN_PARSING] Malformed records: [null]. Parse Mode: FAILFAST. SQLSTATE: 22023 "
+        "com.fasterxml.JsonParseException: Unrecognized 'x'"
+    )
+
+
+def test_pyspark_prints_no_error_of_sql_that_the_job_reports(capfd: pytest.CaptureFixture[str]) -> None:
+    """A cast that fails is one line of 14,000 characters on the terminal, in the thread of a batch; not elsewhere."""
+    name = "SQLQueryContextLogger"
+    with reported_by_the_job():
+        PySparkLogger.getLogger(name).error("in a batch")
+    PySparkLogger.getLogger(name).error("elsewhere")
+    assert ["elsewhere" in line for line in capfd.readouterr().err.splitlines()] == [True]
 
 
 @pytest.mark.parametrize(
