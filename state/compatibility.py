@@ -111,7 +111,7 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
     if any(name.startswith(_PORT) for name in (*old, *new)) or old.get("window.kind") != new.get("window.kind"):
         return None
     kind, _, name = item.partition(" ")
-    if kind in ("window", "when_idle"):
+    if kind in ("window", "when_idle", "dedupe_for_us"):
         return _window(fields, old, new)
     if stored_form(old) is not stored_form(new):
         return None
@@ -160,6 +160,8 @@ def stored_form(declaration: Declaration) -> StoredForm:
 
 
 def _window(fields: frozenset[str], old: Declaration, new: Declaration) -> str | None:
+    if fields == {"dedupe_for_us"} and None is not old.get("dedupe") == new.get("dedupe"):
+        return "it holds from the next batch on; ids that are forgotten by then stay forgotten"
     if fields == {"when_idle"} and None is not old.get("watermark_by") == new.get("watermark_by"):
         return "it holds from the next batch on"
     if fields == {"window.discard_age_us"} and new["window.kind"] == "timeInterval":
@@ -240,6 +242,8 @@ _WHY = {
     "event_time": "open panes hold rows that were placed by the other time",
     "arrival_time": "the stored state was computed with the other clock",
     "when_idle": "Spark keeps a watermark that waits, and the key groups keep one that goes on",
+    "dedupe": "ids are stored by the other columns, or were not stored at all",
+    "dedupe_for_us": "ids are stored from the first row on, or not at all",
     "watermark_by": "the watermark was kept for all rows together, or for each partition",
     "punctuation": "open windows hold rows that were gathered by the other marks",
     "marks": "open windows hold rows that were gathered by the other marks",

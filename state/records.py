@@ -7,6 +7,7 @@ which segments there are. A field added here needs a new `STATE_VERSION` in `pan
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -158,8 +159,10 @@ class SessionRecord:
 
 @dataclass
 class KeptRowsRecord:
-    """What one port of an interval join keeps."""
+    """Rows that are kept by their event time: those of one port of an interval join, or the ids of a port."""
 
+    slot_us: int = 0
+    """Length of a slot, us; 0 before the first row."""
     next_number: int = 0
     """Arrival number of the next row."""
     slots: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -168,6 +171,36 @@ class KeptRowsRecord:
     """Stored rows: first slot, and how many slots a segment holds -> how many such segments."""
     matched: set[int] = field(default_factory=set)
     """Blocks of slots for which a segment ("matched", block, 0) has the numbers of the rows that had a partner."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return what a header has of it."""
+        return {
+            "slot_us": self.slot_us,
+            "next_number": self.next_number,
+            "slots": [[slot, *rest] for slot, rest in sorted(self.slots.items())],
+            "row_runs": [[*run, values] for run, values in sorted(self.row_runs.items())],
+            "matched": sorted(self.matched),
+        }
+
+    @classmethod
+    def of(cls, fields: dict[str, Any]) -> KeptRowsRecord:
+        """Return the record that a header has."""
+        return cls(
+            slot_us=fields["slot_us"],
+            next_number=fields["next_number"],
+            slots={slot: (rows, first) for slot, rows, first in fields["slots"]},
+            row_runs={(first, slots): values for first, slots, values in fields["row_runs"]},
+            matched=set(fields["matched"]),
+        )
+
+    def encode(self) -> bytes:
+        """Return it as a header of its own."""
+        return encode_header(self.fields(), {})
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> KeptRowsRecord:
+        """Return the record in a header of its own; an absent one is a group that has kept nothing."""
+        return cls() if value is None else cls.of(decode_header(value)[0])
 
 
 @dataclass
@@ -182,15 +215,7 @@ class JoinRecord:
 
     def encode(self) -> bytes:
         """Return the header as bytes."""
-        ports = [
-            {
-                "next_number": port.next_number,
-                "slots": [[slot, *rest] for slot, rest in sorted(port.slots.items())],
-                "row_runs": [[*run, values] for run, values in sorted(port.row_runs.items())],
-                "matched": sorted(port.matched),
-            }
-            for port in self.ports
-        ]
+        ports = [port.fields() for port in self.ports]
         return encode_header({"watermark": self.watermark, "flushed": self.flushed, "ports": ports}, {})
 
     @classmethod
@@ -199,15 +224,7 @@ class JoinRecord:
         if value is None:
             return cls()
         fields, _ = decode_header(value)
-        first, second = (
-            KeptRowsRecord(
-                next_number=port["next_number"],
-                slots={slot: (rows, first) for slot, rows, first in port["slots"]},
-                row_runs={(first, slots): values for first, slots, values in port["row_runs"]},
-                matched=set(port["matched"]),
-            )
-            for port in fields["ports"]
-        )
+        first, second = map(KeptRowsRecord.of, fields["ports"])
         return cls(watermark=fields["watermark"], flushed=fields["flushed"], ports=(first, second))
 
 

@@ -86,16 +86,12 @@ class MemoryStore(KeyGroupStore):
         return copied
 
 
-class PortStore(KeyGroupStore):
-    """The part of a group's store that the window of one input port has, after port 0.
+class PartStore(KeyGroupStore):
+    """A part of a group's store, with a header and kinds of its own: their names begin with that of the part."""
 
-    Port 0 keeps the names that the only window of a job has. So a job with one port is stored as before there were
-    several.
-    """
-
-    def __init__(self, store: KeyGroupStore, port: int) -> None:
+    def __init__(self, store: KeyGroupStore, name: str) -> None:
         self._store = store
-        self._port = port
+        self._name = name
 
     def read_header(self) -> bytes | None:
         return self._store.find(self._kind("header"), 0, 0)
@@ -113,4 +109,15 @@ class PortStore(KeyGroupStore):
         self._store.remove(self._kind(kind), slot, seq)
 
     def _kind(self, kind: str) -> str:
-        return f"port {self._port}/{kind}"
+        return f"{self._name}/{kind}"
+
+
+class PortStore(PartStore):
+    """The part of a group's store that the window of one input port has, after port 0.
+
+    Port 0 keeps the names that the only window of a job has. So a job with one port is stored as before there were
+    several.
+    """
+
+    def __init__(self, store: KeyGroupStore, port: int) -> None:
+        super().__init__(store, f"port {port}")

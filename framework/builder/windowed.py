@@ -34,7 +34,7 @@ from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.arrival.policies.evaluate import tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.registry import require_implementations
-from panekeeper.framework.core.job_spec import TIMESTAMP, Idle, JobSpec, PortSpec
+from panekeeper.framework.core.job_spec import TIMESTAMP, Dedupe, Idle, JobSpec, PortSpec
 from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_groups
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
@@ -77,6 +77,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     idle_after: Duration | None = None,
     when_idle: Literal["wait", "advance"] | None = None,
     watermark_by: Literal["partition"] | None = None,
+    dedupe: str | Column | Sequence[str | Column] | None = None,
+    dedupe_for: Duration | None = None,
     arrival_time: str | Column | None = None,
     order_by: str | Column | Sequence[str | Column] | None = None,
     max_ahead: Duration | None = days(1),  # noqa: B008 -- a timedelta does not change
@@ -106,6 +108,10 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         watermark_by: `"partition"`: each partition of the topics has a watermark of its own, and that of the stream is
             the least of those that are not idle. For Kafka; the stream keeps its columns `topic` and `partition`. None:
             the greatest event time of all rows counts.
+        dedupe: columns of an id: of rows of a partition with equal ids only the first to arrive counts. The others are
+            counted as `repeated`, and go nowhere. Null is an id like any other (docs/semantics.md section 17).
+        dedupe_for: how far apart the event times of a row and of its repeat are at most: a duration > 0. Ids are kept
+            for so long, and until a repeat would be late. Needed with `dedupe`.
         arrival_time: the timestamp column with the time at which a row arrived; the time of its micro-batch if not
             given. The clock of `Tumbling`, `Sliding` and `Batched`.
         order_by: columns that declare the order of arrival within a micro-batch; without them it is the order of the
@@ -151,6 +157,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         has_mark_column=_marks,
         idle=_idle(idle_after, when_idle, event_time),
         watermark_by=watermark_by,
+        dedupe=_dedupe(columns.find_all("dedupe", dedupe), dedupe_for, event_time),
     )
     for caution in cautions(df, name, event_time=intake.event_time):
         warnings.warn(caution, stacklevel=2)
@@ -203,7 +210,8 @@ class WindowedStream:
             if isinstance(window, Session):
                 window = _with_found_gap(window, self._intake)
             return StreamWithWindow(_Input(self._intake, window))
-        for option, given in (("idle_after", self._intake.idle), ("watermark_by", self._intake.watermark_by)):
+        options = {"idle_after": self._intake.idle, "watermark_by": self._intake.watermark_by}
+        for option, given in (options | {"dedupe": self._intake.dedupe}).items():
             if given is not None:
                 raise DeclarationError(
                     f"{option} is for a TimeInterval or a Session: a {type(window).__name__} window is in arrival "
@@ -304,6 +312,7 @@ class StreamWithWindow:
         of_all = [*found.values(), *([] if condition is None else [condition])]
         columns = {column for aggregate in of_all for column in aggregate.read_columns}
         window = self._input.window
+        columns |= {*intake.dedupe.columns} if intake.dedupe is not None else set()
         columns |= {window.gap_column} if isinstance(window, Session) and window.has_column_gap else set()
         own = replace(self._input, intake=replace(intake, conditions=conditions))
         port = _port_spec(own.intake, own.window, columns | {*intake.partition_by, *intake.numeric_columns})
@@ -598,6 +607,25 @@ def _idle(after: Duration | None, when: object, event_time: object) -> Idle | No
     return Idle(after_us=us, advances=when == "advance")
 
 
+def _dedupe(columns: tuple[str, ...], within: Duration | None, event_time: object) -> Dedupe | None:
+    """Return which rows of a stream are repeats."""
+    if not columns:
+        if within is not None:
+            raise DeclarationError(f"dedupe_for is {within!r} without dedupe; name the columns of the id, as in ['id']")
+        return None
+    if within is None:
+        raise DeclarationError(
+            "dedupe is without dedupe_for, and every id would be kept for ever; say within how much event time a row "
+            'may repeat another, such as dedupe_for="1 hour"'
+        )
+    us = to_us(within, "dedupe_for")
+    if us <= 0:
+        raise DeclarationError(f"dedupe_for is {us_text(us)}; it must be positive")
+    if event_time is None:
+        raise DeclarationError("dedupe needs event_time: ids are kept for so long by the time of the rows")
+    return Dedupe(columns=columns, within_us=us)
+
+
 def _conditions(reject: Any) -> dict[str, str]:
     """Return the user's rules; `DeclarationError` for what is no mapping of reasons."""
     if reject is None:
@@ -642,6 +670,7 @@ def _port_spec(intake: Intake, window: Window | Within, read: set[str]) -> PortS
         columns=columns,
         on_error=intake.on_error,
         idle=intake.idle,
+        dedupe=intake.dedupe,
         origin=intake.origin_columns,
     )
 

@@ -11,6 +11,7 @@ key_group.py            how does one batch of one key group run: windows in port
 state_handlers.py       which method of the state handlers is called when?
 partition_keys.py       how are partition keys numbered within a batch?
 common_watermark.py     what is the watermark of several sources, also while some are silent?
+repeats.py              which rows repeat an id, and are left out?
 guarded_aggregates.py   what happens if an aggregate of a row or firing cannot be computed?
 operator_calls.py       what has an operator emitted, and what happens if it raises for one event?
 event_time_batch.py     how does one batch of a window in event time run: panes and sessions

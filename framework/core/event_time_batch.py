@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.result_rows import ResultRows
@@ -42,6 +43,15 @@ class RunningWindow(Protocol):
     """A window in event time, for one batch of one key group."""
 
     counts: RowCounts
+
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        ...
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row, by itself, is not too late, and lies in no gap."""
+        ...
 
     @property
     def open_count(self) -> int:
@@ -102,6 +112,15 @@ class EventTimeBatch:
         self._window = window
         self._results = results
         self.control = control
+
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        return self._window.watermark
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row, by itself, is not too late, and lies in no gap."""
+        return self._window.takes(table)
 
     def process(self, step: PortStep) -> None:
         """Process one step; marks do not concern windows in event time (docs/semantics.md section 6.3)."""

@@ -52,6 +52,19 @@ class Idle:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Dedupe:
+    """Which rows of a port are repeats, of which only the first counts (docs/semantics.md section 17).
+
+    Attributes:
+        columns: those that are equal, beside the partition columns.
+        within_us: how far apart their event times are at most.
+    """
+
+    columns: tuple[str, ...]
+    within_us: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PortSpec:
     """One input, with a window of its own.
 
@@ -62,6 +75,7 @@ class PortSpec:
         columns: the columns of a segment beside the time, the partition columns among them.
         on_error: what is done about a row or a firing that cannot be computed; None if not declared.
         idle: when the port, or a partition that it reads, is idle; None: never.
+        dedupe: which rows are repeats; None: none.
         origin: columns that tell the offset of a row in Kafka, the last of them; none if they do not.
     """
 
@@ -70,6 +84,7 @@ class PortSpec:
     columns: pa.Schema
     on_error: OnError = None
     idle: Idle | None = None
+    dedupe: Dedupe | None = None
     origin: tuple[str, ...] = ()
 
 

@@ -20,6 +20,7 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.joins.panes import JoinedPanesBatch
 from panekeeper.framework.core.joins.within import WithinBatch
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
+from panekeeper.framework.core.repeats import Repeats
 from panekeeper.framework.core.sessions.batch import SessionBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
@@ -59,16 +60,20 @@ class KeyGroupRunner:
 
     def _run(self, spec: JobSpec, steps: Iterable[Step], lifecycle: StateHandlerCalls | None) -> BatchOutcome:
         join = None if spec.join is None else _join_of(spec, self._store)
-        windows: list[TimeIntervalBatch | SessionBatch | ArrivalBatch] = []
-        for port in spec.ports if join is None else ():  # each restored from its part of the store
-            store = PortStore(self._store, port.port) if port.port else self._store
-            windows.append(_batch_of(port, store))
+        # Each restored from its part of the store.
+        windows = [_batch_of(port, self._part(port)) for port in spec.ports] if join is None else []
         if lifecycle is not None:
             lifecycle.begin([window.control for window in windows])
         common = CommonWatermark(self._store, {port.port: port.idle for port in spec.ports if port.uses_event_time})
+        repeats = {
+            port.port: Repeats(port, self._part(port), window)
+            for port in spec.ports
+            if port.dedupe is not None and not isinstance(window := join or windows[port.port], ArrivalBatch)
+        }
         for step in steps:
             if not isinstance(step, EventTimeProgress):
-                (join or windows[step.port]).process(step)
+                ids = repeats.get(step.port)
+                (join or windows[step.port]).process(step if ids is None else ids.without(step))
             if isinstance(step, EventTimeProgress | Tick):
                 for watermark in common.advance(step):
                     (join or windows[watermark.port]).process(watermark)
@@ -77,12 +82,18 @@ class KeyGroupRunner:
         if lifecycle is not None:
             lifecycle.drain()
         outcomes = [one.save() for one in ([join] if join else windows)]
+        repeated = sum(ids.save() for ids in repeats.values())
         common.save()
         if lifecycle is not None:
             lifecycle.checkpoint()
         outcome = merge_outcomes(spec, outcomes)
         due = [us for us in (outcome.due_us, common.due_us(outcome.due_watermark_us)) if us is not None]
-        return replace(outcome, due_us=min(due, default=None))
+        rows_in = outcome.counts["rows_in"] + repeated
+        counts = outcome.counts | {"rows_in": rows_in, "repeated": repeated}
+        return replace(outcome, counts=counts, due_us=min(due, default=None))
+
+    def _part(self, port: JobSpec) -> KeyGroupStore:
+        return PortStore(self._store, port.port) if port.port else self._store
 
 
 def _batch_of(port: JobSpec, store: KeyGroupStore) -> TimeIntervalBatch | SessionBatch | ArrivalBatch:

@@ -135,7 +135,8 @@ class BatchOutcome:
     Attributes:
         results: rows of the result log, or None.
         rejected: rows that join no window (`panekeeper.framework.core.job_spec.REJECTED_SCHEMA`), or None.
-        counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late and outside.
+        counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late, outside and, in that of
+            a key group, repeated.
         due_watermark_us: the watermark at which this group next has work; None if no pane is open.
         due_us: the wall-clock instant at which this group next has work; None without a timer.
         late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.

@@ -19,6 +19,8 @@ from panekeeper.framework.declarations.windows import TimeInterval
 
 _UNITS = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}
 """Unit -> how many days it has at least."""
+_LONGER_US = 4 * 86_400_000_000
+"""No unit has so much more."""
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -102,6 +104,11 @@ class Calendar(TimeInterval):
     def start(self) -> CalendarStart:
         """When a unit starts."""
         return _start_of(self.unit, self.starts)
+
+    @property
+    def reach_us(self) -> int:
+        """How far behind the watermark a row may be that is not late, in microseconds."""
+        return super().reach_us + _LONGER_US
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint, and the zone data, which may."""

@@ -122,6 +122,11 @@ class Within:
         """How far behind the watermark a row is still taken, in microseconds."""
         return to_us(self.discard_age, "discard_age")
 
+    @property
+    def reach_us(self) -> int:
+        """How far behind the watermark a row may be that is not late, in microseconds."""
+        return self.age_us
+
     def reach(self, port: int) -> tuple[int, int]:
         """Return how far before and after a row of this port its partners may be, in microseconds."""
         return (self.after_us, self.before_us) if port else (self.before_us, self.after_us)

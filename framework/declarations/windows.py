@@ -134,6 +134,11 @@ class TimeInterval(PaneFiringOptions):
         return to_us(self.discard_age, "discard_age")
 
     @property
+    def reach_us(self) -> int:
+        """How far behind the watermark a row may be that is not late, in microseconds."""
+        return self.age_us + (0 if self.late == "tuple" else self.duration_us)
+
+    @property
     def offset_us(self) -> int:
         """A start of a pane, in microseconds after the epoch."""
         return to_us(self.interval_offset, "interval_offset")
@@ -274,6 +279,11 @@ class Session(FiringOptions):
     def age_us(self) -> int:
         """How long a complete session takes late rows, in microseconds of event time."""
         return to_us(self.discard_age, "discard_age")
+
+    @property
+    def reach_us(self) -> int:
+        """How far behind the watermark a row may be that is not late by itself, whatever its own gap, in us."""
+        return self.age_us + (self.gap_us or 0)
 
     @property
     def needs_rows(self) -> bool:

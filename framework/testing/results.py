@@ -13,7 +13,7 @@ from panekeeper.framework.declarations.arrow_types import python_values
 from panekeeper.framework.declarations.durations import to_datetime_if_any
 from panekeeper.framework.testing.script import time_us
 
-COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "firings")
+COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated", "firings")
 """What `Results.counts` has, by the names of the metrics table."""
 
 

@@ -311,10 +311,12 @@ def test_a_window_of_the_wall_clock_goes_on_over_a_restart() -> None:
     assert [(row["fired_at"], row["total"], row["reason"]) for row in found.in_seconds] == [(30, 3, "TIME")]
 
 
-def test_a_row_that_the_source_brings_twice_counts_twice() -> None:
-    """Windows do not know which rows are the same."""
-    found = panes(TimeInterval(10), rows(("a", 1), ("a", 1)), Watermark(10))
-    assert firings(found) == [("a", 0, [1, 1])]
+def test_a_row_that_the_source_brings_twice_counts_twice_unless_its_id_is_declared() -> None:
+    """Windows do not know which rows are the same; `dedupe=` says it."""
+    twice = rows(("a", 1), ("a", 1)), Watermark(10)
+    assert firings(panes(TimeInterval(10), *twice)) == [("a", 0, [1, 1])]
+    found = panes(TimeInterval(10), *twice, dedupe="v", dedupe_for="1 minute")
+    assert (firings(found), found.counts["repeated"]) == ([("a", 0, [1])], 1)
 
 
 def test_what_cannot_be_is_refused_where_it_is_declared() -> None:

@@ -1,4 +1,4 @@
-"""The rows of one port that wait for partners, and which of them have had one.
+"""Rows that are kept by their event time, such as those of one port that wait for partners; and which have had one.
 
 Rows lie in slots of event time, as those of panes do (`panes/slot_runs.py`): a batch reads the slots in which partners
 of new rows may be, and writes the new rows only. Slots go when the watermark says that no partner can come any more.
@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.panes.slot_runs import RowStorage
 from panekeeper.framework.core.stable_order import distinct, gather_ranges, ranked
-from panekeeper.framework.declarations.joins import Within
 from panekeeper.state.codec import decode_table, encode_table, that_may_be_null, with_columns
+from panekeeper.state.history import History
 from panekeeper.state.records import KeptRowsRecord
 from panekeeper.state.store import KeyGroupStore
 
@@ -31,17 +31,37 @@ _BLOCK = 16
 class KeptRows:
     """The rows of one port in one batch: those of the slots that were read, and the new ones."""
 
-    def __init__(self, spec: JobSpec, window: Within, record: KeptRowsRecord, store: KeyGroupStore) -> None:
-        """Read nothing yet; `record` is kept up to date."""
-        assert spec.join is not None
-        self._goes_out_alone = spec.join.goes_out_alone(spec.port)
+    def __init__(
+        self,
+        columns: pa.Schema,
+        record: KeptRowsRecord,
+        store: KeyGroupStore,
+        history: History,
+        *,
+        reach: int,
+        age: int,
+        goes_out_alone: bool = False,
+    ) -> None:
+        """Read nothing yet; `record` is kept up to date.
+
+        Args:
+            columns: those of the rows.
+            record: what is kept.
+            store: where.
+            history: what earlier declarations of the job have left.
+            reach: how long the time is in which a row meets others, us.
+            age: how much longer it may be kept, us.
+            goes_out_alone: whether rows may be given up.
+        """
+        self._goes_out_alone = goes_out_alone
         added = (EVENT_TIME, ARRIVAL_NUMBER)
-        self._schema = pa.schema([*that_may_be_null(spec.columns), *(pa.field(name, pa.int64()) for name in added)])
+        self._schema = pa.schema([*that_may_be_null(columns), *(pa.field(name, pa.int64()) for name in added)])
         self._record = record
         self._store = store
-        reach, age = window.before_us + window.after_us, window.age_us
-        self._slot_us = max(reach // _SLOTS_A_RANGE, (reach + age) // _MOST_SLOTS, _LEAST_US)
-        self._storage = RowStorage(store, record.row_runs, self._schema, spec.history)
+        # What is stored keeps its slots, also if the declared times change.
+        record.slot_us = record.slot_us or max(reach // _SLOTS_A_RANGE, (reach + age) // _MOST_SLOTS, _LEAST_US)
+        self._slot_us = record.slot_us
+        self._storage = RowStorage(store, record.row_runs, self._schema, history)
         self._new = self._schema.empty_table()
         self._read = np.empty(0, dtype=np.int64)
         """The slots that are in memory, ascending."""

@@ -164,6 +164,15 @@ class JoinedPanesBatch:
         self._quarantines = [Quarantine(port, PartitionKeys(port.keys)) for port in spec.ports]
         self._window = TimeIntervalBatch(self._both.spec, store, self._contents_and_output)
 
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        return self._window.watermark
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row joins a pane."""
+        return self._window.takes(table)
+
     def process(self, step: PortStep) -> None:
         """Process one step; the wall clock and marks do not concern a join."""
         match step:

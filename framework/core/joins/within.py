@@ -48,12 +48,33 @@ class WithinBatch:
         ]
         self._columns = JoinedColumns(spec)
         self._kept = [
-            KeptRows(port, spec.window, record, PortStore(store, port.port) if port.port else store)
+            KeptRows(
+                port.columns,
+                record,
+                PortStore(store, port.port) if port.port else store,
+                spec.history,
+                reach=spec.window.before_us + spec.window.after_us,
+                age=spec.window.age_us,
+                goes_out_alone=spec.join.goes_out_alone(port.port),
+            )
             for port, record in zip(spec.ports, self._record.ports, strict=True)
         ]
         self._quarantines = [Quarantine(port, PartitionKeys(port.keys)) for port in spec.ports]
         self._counts = RowCounts()
         self._results: list[pa.Table] = []
+
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        return self._record.watermark
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row is not too late."""
+        times = table.column(EVENT_TIME).to_numpy()
+        if self._record.watermark == NO_WATERMARK or self._record.flushed:
+            return np.full(len(times), not self._record.flushed)
+        taken: np.ndarray = times >= self._record.watermark - self._window.age_us
+        return taken
 
     def process(self, step: PortStep) -> None:
         """Process one step; the wall clock and marks do not concern a join."""
@@ -87,11 +108,8 @@ class WithinBatch:
     # -- rows ------------------------------------------------------------------------------------------------
 
     def _without_late(self, table: pa.Table, port: int) -> pa.Table:
-        times, record = table.column(EVENT_TIME).to_numpy(), self._record
-        late = np.full(len(times), record.flushed)
-        if record.watermark != NO_WATERMARK:
-            late |= times < record.watermark - self._window.age_us
-        self._counts.rows_in += len(times)
+        late = ~self.takes(table)
+        self._counts.rows_in += len(late)
         self._counts.dropped_late += int(late.sum())
         self._counts.admitted += int((~late).sum())
         if not late.any():

@@ -141,11 +141,19 @@ class TimeIntervalWindow:
     def __post_init__(self) -> None:
         self.pending = PendingRefinements.restore(self.record.pending, self.keys)
 
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        return self.record.watermark
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row joins a pane."""
+        return self._assign(table.column(EVENT_TIME).to_numpy()).kept
+
     def on_rows(self, table: pa.Table) -> None:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
         table, arrived = self._without_arrival_time(self.keys.with_normal_keys(table))
-        times = table.column(EVENT_TIME).to_numpy()
-        assigned = assign(self.window, self.geometry, times, self.record.watermark, flushed=self.record.flushed)
+        assigned = self._assign(table.column(EVENT_TIME).to_numpy())
         self._count_rows(np.ones(table.num_rows, dtype=np.int64), assigned)
         codes = self.keys.encode(table)
         self._fire_due(arrived, distinct(codes))
@@ -261,6 +269,9 @@ class TimeIntervalWindow:
         return self.record
 
     # -- assign ----------------------------------------------------------------------------------------------
+
+    def _assign(self, times: np.ndarray) -> Assignment:
+        return assign(self.window, self.geometry, times, self.record.watermark, flushed=self.record.flushed)
 
     def _count_rows(self, numbers: np.ndarray, assigned: Assignment) -> None:
         """Count rows; `numbers` says how many each entry stands for."""

@@ -104,6 +104,17 @@ class SessionWindow:
         self.open = OpenSessions(self.keys, fires_by_clock=self.window.fires_by_clock)
         self.storage = SessionStorage(self.store, self.leaves, self.open, self.contents)
 
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        return self.record.watermark
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row, by itself, is not too late, and has a gap."""
+        gaps = gaps_of(self.window, table)
+        taken: np.ndarray = (gaps > 0) & ~self._is_closed(table.column(EVENT_TIME).to_numpy() + gaps)
+        return taken
+
     def on_rows(self, table: pa.Table) -> None:
         """Process rows in arrival order: join them to sessions, drop late ones."""
         table, arrived = without_arrival_time(self.keys.with_normal_keys(table), self.record.clock)

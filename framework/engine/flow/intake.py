@@ -31,7 +31,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from panekeeper.framework.core.job_spec import REST_AS_JSON, TIMESTAMP, Idle, OnError
+from panekeeper.framework.core.job_spec import REST_AS_JSON, TIMESTAMP, Dedupe, Idle, OnError
 from panekeeper.framework.core.stored_names import is_stored_name
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -93,6 +93,8 @@ class Intake:
     """Name of a further column -> the SQL condition that it holds, `where=` of aggregates; checked before."""
     idle: Idle | None = None
     """When the stream is idle, and what its watermark does then; None: never."""
+    dedupe: Dedupe | None = None
+    """Which rows are repeats; None: none."""
     watermark_by: Literal["partition"] | None = None
     """Whether each partition of the source has a watermark of its own."""
 
@@ -121,7 +123,8 @@ class Intake:
             folded = name.lower()  # as Spark finds columns
             if name in packing.RESERVED or folded.startswith(packing.PREFIX) or folded in marks:
                 raise DeclarationError(f"the column name {name!r} is used by Panekeeper; rename the column")
-        for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by)):
+        ids = () if self.dedupe is None else self.dedupe.columns
+        for what, names in (("partition_by", self.partition_by), ("order_by", self.order_by), ("dedupe", ids)):
             for name in names:
                 if isinstance(kind := self._type(name), ArrayType | MapType | StructType):
                     raise DeclarationError(
@@ -248,8 +251,8 @@ class Intake:
         if self.df.sparkSession.conf.get(_SEVERAL_OPERATORS, "true") == "true" and has_watermark:
             raise DeclarationError(
                 "the stream has a watermark already, and Spark takes one only: leave out withWatermark() and give the "
-                "delay as watermark= of windowed(). An operator of Spark that needs one, such as "
-                "dropDuplicatesWithinWatermark, belongs in a query of its own before this one; it can write a Delta "
+                "delay as watermark= of windowed(), and dedupe= in place of dropDuplicatesWithinWatermark. Another "
+                "operator of Spark that needs one belongs in a query of its own before this one; it can write a Delta "
                 "table that this stream reads"
             )
 

@@ -89,13 +89,17 @@ class InputPort:
 
     def declaration(self) -> dict[str, Any]:
         """Return what a checkpoint records of this port, and a later start compares."""
-        clock = {} if self.intake.arrival_time is None else {"arrival_time": self.intake.arrival_time}
+        clock: dict[str, Any] = {}
+        if self.intake.arrival_time is not None:
+            clock["arrival_time"] = self.intake.arrival_time
         if self.intake.pane_time != TIMESTAMP:
             clock["event_time_type"] = "timestamp_ntz"
         if self.intake.watermark_by is not None:
             clock["watermark_by"] = self.intake.watermark_by
         if self.is_only_port and self.intake.idle is not None and self.intake.idle.advances:
             clock["when_idle"] = "advance"
+        if self.spec.dedupe is not None:
+            clock |= {"dedupe": [*self.spec.dedupe.columns], "dedupe_for_us": self.spec.dedupe.within_us}
         before = self.intake.stateful_operators()
         return {
             **clock,
@@ -163,7 +167,7 @@ class InputPort:
     def folding(self) -> RowFolding | SessionFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
         intake = self.intake
-        if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file:
+        if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file or intake.dedupe:
             return None
         return SessionFolding.of(self.spec) if self.spec.has_sessions else RowFolding.of(self.spec)
 

@@ -50,6 +50,7 @@ class Status:
         dropped: rows that came after all their panes had closed; they are in the quarantine.
         outside: rows that lie in no pane (a window with gaps).
         quarantined: rows set aside before the windows, with their reason.
+        repeated: rows that repeat the id of one before them (`dedupe=`).
         firings: rows added to the log.
         errors: how many rows, results and firings could not be computed, by the reason that the quarantine gives; in
             its column `detail` is what was raised, and the first of each kind is in the log.
@@ -68,6 +69,7 @@ class Status:
     dropped: int
     outside: int
     quarantined: int
+    repeated: int = 0
     firings: int
     errors: Mapping[str, int] = field(default_factory=dict)
     tick_error: str | None = None
@@ -107,7 +109,8 @@ class BatchReport:
     Attributes:
         batch: Spark's number of the batch.
         rows: rows read.
-        counts: where they went: admitted, refined_late, dropped_late, outside, quarantined; their sum is `rows`.
+        counts: where they went: admitted, refined_late, dropped_late, outside, quarantined, repeated; their sum is
+            `rows`.
         watermark: event time before which no row is expected any more; None before the first.
         open_panes: panes that still take rows; None in a batch that is run again after a crash: key groups without rows
             in it report in the next one.
@@ -232,6 +235,7 @@ class RunTotals:
                 dropped=counts.get("dropped_late", 0),
                 outside=counts.get("outside", 0),
                 quarantined=counts.get("quarantined", 0),
+                repeated=counts.get("repeated", 0),
                 firings=self._firings,
                 errors=dict(self._errors),
                 tick_error=None if tick_failure is None else str(tick_failure),

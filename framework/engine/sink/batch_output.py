@@ -27,7 +27,7 @@ RESULTS = "results"
 """Tag of the rows that the log gets, and a sink of the user's own."""
 REJECTED = "rejected"
 """Tag of the rows that the quarantine gets."""
-ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined")
+ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
 """Where the rows of a batch went: the first is the sum of the others."""
 _HASHES = 2**64
 

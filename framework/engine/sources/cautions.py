@@ -25,7 +25,7 @@ def cautions(df: DataFrame, name: str, *, event_time: str | None) -> Iterator[st
     """
     found = [(kind_of(node), node) for node in nodes(plan_of(df))]
     if any(kind == "Deduplicate" and _is_unbounded(node) for kind, node in found):
-        where = "in a query of its own before this one: " if event_time is not None else ""
+        where = "by dedupe= of windowed(), or in a query of its own before this one: " if event_time is not None else ""
         yield (
             f"dropDuplicates() before the windows of {name!r} keeps every row that it has seen, for ever: no watermark "
             f"bounds it. Bound it {where}df.withWatermark(...).dropDuplicatesWithinWatermark([...]) "

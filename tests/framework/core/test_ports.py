@@ -92,7 +92,14 @@ def test_what_both_ports_did_is_one_outcome() -> None:
     windows = Tumbling(Time(60)), Sliding(evict=Time(5), trigger=Time(20))
     made, store = spec(windows=windows), MemoryStore()
     done = run(made, store, 0, *both(Tick(0)), rows(0, ("a", 1), at=0), rows(1, ("a", 2), ("b", 4), at=1_000_000))
-    assert done.counts == {"rows_in": 3, "admitted": 3, "refined_late": 0, "dropped_late": 0, "outside": 0}
+    assert done.counts == {
+        "rows_in": 3,
+        "admitted": 3,
+        "refined_late": 0,
+        "dropped_late": 0,
+        "outside": 0,
+        "repeated": 0,
+    }
     assert (done.open_panes, done.kept_rows, done.due_us) == (3, 3, 6_001_000)
     back = run(made, store, 1, *both(Tick(100_000_000, resume=True)), run=2, no_batch_committed=False)
     assert back.outage_counts == {"timers": 3, "results": 3, "tuples": 3, "partitions": 0, "back_us": 0}

@@ -66,7 +66,7 @@ def test_batches_are_counted_once_those_before_and_those_after() -> None:
     job.run(2, errors=1)
     found = read(reader)
     rows = {outcome: point.value for outcome, point in found["panekeeper.rows"].items()}
-    assert rows == {"admitted": 15, "refined_late": 0, "dropped_late": 1, "outside": 0, "quarantined": 2}
+    assert rows == {"admitted": 15, "refined_late": 0, "dropped_late": 1, "outside": 0, "quarantined": 2, "repeated": 0}
     assert found["panekeeper.firings"][""].value == 7
     assert found["panekeeper.batches"][""].value == 3
     assert {reason: point.value for reason, point in found["panekeeper.errors"].items()} == {"USER_ERROR": 4}

@@ -80,6 +80,7 @@ def test_rows_have_the_number_of_their_micro_batch_and_the_columns_of_the_log() 
             "refined_late": 0,
             "dropped_late": 0,
             "outside": 0,
+            "repeated": 0,
             "quarantined": 0,
             "firings": 1,
         },

@@ -81,7 +81,7 @@ def test_a_late_row_is_quarantined_and_one_of_the_discard_age_still_meets_its_pa
     ((port, text),) = job.late
     assert (port, '"b":11' in text) == (1, True)
     assert [one.counts for one in job.last] == [
-        {"rows_in": 2, "admitted": 1, "refined_late": 0, "dropped_late": 1, "outside": 0}
+        {"rows_in": 2, "admitted": 1, "refined_late": 0, "dropped_late": 1, "outside": 0, "repeated": 0}
     ]
     assert job.run([watermark(99)]) == []
 

@@ -90,7 +90,14 @@ def test_a_row_too_late_by_itself_joins_a_session_that_is_open() -> None:
     run.run([to(30), *rows(12), *rows(21), *rows(12), to(99)])
     assert [(row["session_start"], row["n"]) for row in seconds(run.results)] == [(12, 2)]
     assert [one[0] for one in run.rejected] == ["LATE"]
-    assert run.counts == {"rows_in": 3, "admitted": 1, "refined_late": 1, "dropped_late": 1, "outside": 0}
+    assert run.counts == {
+        "rows_in": 3,
+        "admitted": 1,
+        "refined_late": 1,
+        "dropped_late": 1,
+        "outside": 0,
+        "repeated": 0,
+    }
 
 
 def test_a_session_is_cut_at_its_longest_duration() -> None:

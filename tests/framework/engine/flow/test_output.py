@@ -15,7 +15,7 @@ from panekeeper.framework.engine.flow.packing import from_segment, to_segment
 from panekeeper.framework.engine.flow.processor import _SEGMENT_BYTES, _output
 from panekeeper.framework.engine.sink.batch_output import add_up
 
-ROW_COUNTS = {"rows_in": 0, "admitted": 0, "refined_late": 0, "dropped_late": 0, "outside": 0}
+ROW_COUNTS = {"rows_in": 0, "admitted": 0, "refined_late": 0, "dropped_late": 0, "outside": 0, "repeated": 0}
 SPEC = JobSpec(
     window=TimeInterval(60),
     keys=pa.schema([]),
