@@ -60,7 +60,15 @@ if TYPE_CHECKING:
         TupleCount,
         UserPolicy,
     )
-    from panekeeper.framework.declarations.windows import Batched, Cumulate, Session, Sliding, TimeInterval, Tumbling
+    from panekeeper.framework.declarations.windows import (
+        Batched,
+        Cumulate,
+        Session,
+        Sliding,
+        SlidingByRow,
+        TimeInterval,
+        Tumbling,
+    )
     from panekeeper.framework.engine.job.job import Job
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
     from panekeeper.framework.engine.metrics import MetricsEndpoint, publish_metrics, serve_metrics
@@ -155,6 +163,7 @@ __all__ = [
     "Sink",
     "SinkError",
     "Sliding",
+    "SlidingByRow",
     "StateContext",
     "StateError",
     "StateHandler",
@@ -209,7 +218,7 @@ _WHERE = {
     "panekeeper.framework.declarations.policies": """
         AllOf AnyOf Count Delta PartitionAge PartitionCount PartitionUse Punctuation Time TupleCount UserPolicy
     """,
-    "panekeeper.framework.declarations.windows": "Batched Cumulate Session Sliding TimeInterval Tumbling",
+    "panekeeper.framework.declarations.windows": "Batched Cumulate Session Sliding SlidingByRow TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
     "panekeeper.framework.engine.metrics": "MetricsEndpoint publish_metrics serve_metrics",

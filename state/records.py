@@ -204,6 +204,37 @@ class KeptRowsRecord:
 
 
 @dataclass
+class ByRowRecord:
+    """The header of one key group of windows by row."""
+
+    watermark: int = NO_WATERMARK
+    """Largest watermark acted on, us since the epoch."""
+    flushed: bool = False
+    """A flush closed every window for good."""
+    kept: KeptRowsRecord = field(default_factory=KeptRowsRecord)
+    """The rows of open windows."""
+    pending: list[list[int]] = field(default_factory=list)
+    """Rows that came behind the watermark since it last moved: arrival number and event time, us."""
+    fired: pa.Table | None = None
+    """Windows that have fired more than once: partition columns, `_last` (their last instant, us) and `_fired`."""
+
+    def encode(self) -> bytes:
+        """Return the header as bytes."""
+        fields = {"watermark": self.watermark, "flushed": self.flushed, "pending": self.pending}
+        tables = {} if self.fired is None else {"fired": self.fired}
+        return encode_header({**fields, "kept": self.kept.fields()}, tables)
+
+    @classmethod
+    def decode(cls, value: bytes | None) -> ByRowRecord:
+        """Return the record in a header; an absent header is a group that has seen nothing."""
+        if value is None:
+            return cls()
+        fields, tables = decode_header(value)
+        fields["kept"] = KeptRowsRecord.of(fields["kept"])
+        return cls(**fields, fired=tables.get("fired"))
+
+
+@dataclass
 class JoinRecord:
     """The header of one key group of an interval join, for both ports."""
 

@@ -49,6 +49,7 @@ from panekeeper.framework.declarations.windows import (
     ArrivalWindow,
     EventTimeWindow,
     Session,
+    SlidingByRow,
     TimeInterval,
     Window,
     columns_of_policies,
@@ -182,7 +183,8 @@ class WindowedStream:
         """Declare the window: which rows are computed on together, and when.
 
         Args:
-            window: `TimeInterval` or `Session` for event time; `Tumbling`, `Sliding` or `Batched` for arrival order.
+            window: `TimeInterval`, `Session` or `SlidingByRow` for event time; `Tumbling`, `Sliding` or `Batched` for
+                arrival order.
 
         Returns:
             The stream with its window, which takes a computation.
@@ -197,7 +199,7 @@ class WindowedStream:
             if self._intake.event_time is None:
                 kind = type(window).__name__
                 raise DeclarationError(f"a {kind} is a range of event time: give windowed() an event_time column")
-            if window.fires_by_clock and self._intake.arrival_time is not None:
+            if getattr(window, "fires_by_clock", False) and self._intake.arrival_time is not None:
                 raise DeclarationError(
                     f"the window fires by the wall clock, and arrival_time={self._intake.arrival_time!r} is another "
                     "clock; leave out arrival_time, or let it fire by Every(rows=...) or Every(event_time=...)"
@@ -694,6 +696,11 @@ def _with_operator(
     )
     all_handlers = (*own, *handlers, *others)
     for one in inputs:
+        if isinstance(one.window, SlidingByRow):
+            raise DeclarationError(
+                f"the window is {one.window!r}, which is for aggregates; use .aggregate(...), with agg.collect or a "
+                "function of your own (agg.user) for the rows of each window"
+            )
         if isinstance(one.window, PaneFiringOptions) and one.window.fires_when is not None:
             raise DeclarationError(
                 f"fires_when is {one.window.fires_when!r}, a condition over aggregates; an operator has none, so leave "

@@ -22,6 +22,7 @@ stable_order.py         how are partition codes and instants sorted fast, and ra
 stored_names.py         which names are taken by columns that are stored beside the partition columns?
 panes/                  windows of panes in event time
 sessions/               sessions in event time
+by_row/                 windows that end at, or begin after, each row
 arrival/                windows in arrival order: tumbling, sliding, batched
 joins/                  which rows of two ports match, and which are given up?
 aggregates/             how do aggregates fold rows and merge partial results, on columns?

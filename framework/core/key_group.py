@@ -15,6 +15,7 @@ from contextlib import closing
 from dataclasses import replace
 
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
+from panekeeper.framework.core.by_row.batch import SlidingByRowBatch
 from panekeeper.framework.core.common_watermark import CommonWatermark
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.joins.panes import JoinedPanesBatch
@@ -25,7 +26,7 @@ from panekeeper.framework.core.sessions.batch import SessionBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
 from panekeeper.framework.declarations.joins import Within
-from panekeeper.framework.declarations.windows import Session
+from panekeeper.framework.declarations.windows import Session, SlidingByRow
 from panekeeper.state.store import KeyGroupStore, PortStore
 
 
@@ -96,7 +97,11 @@ class KeyGroupRunner:
         return PortStore(self._store, port.port) if port.port else self._store
 
 
-def _batch_of(port: JobSpec, store: KeyGroupStore) -> TimeIntervalBatch | SessionBatch | ArrivalBatch:
+def _batch_of(
+    port: JobSpec, store: KeyGroupStore
+) -> TimeIntervalBatch | SessionBatch | SlidingByRowBatch | ArrivalBatch:
+    if isinstance(port.window, SlidingByRow):
+        return SlidingByRowBatch(port, store)
     if isinstance(port.window, Session):
         return SessionBatch(port, store)
     return TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store)

@@ -302,6 +302,67 @@ class Session(FiringOptions):
         }
 
 
+@dataclass(frozen=True)
+class SlidingByRow:
+    """Windows of one length in event time that rows place: they end at, or begin after, each row of a partition.
+
+    For each row at t there is the window `[t - difference, t]`, and, if rows lie in it, the one that begins right after
+    the row, `[t + 1 us, t + 1 us + difference]`. Both ends belong to a window. These are all the contents that a window
+    of this length can have as it slides over the rows. A window fires when the watermark has passed its end; rows that
+    come later make windows fire again, until the watermark has passed the end by `discard_age`
+    (docs/semantics.md section 18).
+
+    Durations: text such as `"10 minutes"`, a `timedelta`, `minutes(10)`, or seconds as a number.
+
+    Args:
+        difference: how far apart the times of two rows of a window are at most, > 0.
+        discard_age: how long a complete window still takes late rows, >= 0.
+        right: whether there are windows that begin after a row; `False`: only those that end at one.
+
+    Raises:
+        DeclarationError: a duration out of its range.
+
+    >>> SlidingByRow("10 minutes", discard_age="1 hour").difference_us
+    600000000
+    """
+
+    difference: Duration
+    _: KW_ONLY
+    discard_age: Duration = 0
+    right: bool = True
+
+    def __post_init__(self) -> None:
+        if self.difference_us <= 0:
+            raise DeclarationError(f"difference is {self.difference!r}; it must be greater than 0")
+        if self.age_us < 0:
+            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+        _require_bool(self.right, "right")
+
+    @property
+    def difference_us(self) -> int:
+        """How far apart two rows of a window are at most, in microseconds."""
+        return to_us(self.difference, "difference")
+
+    @property
+    def age_us(self) -> int:
+        """How long a complete window takes late rows, in microseconds of event time."""
+        return to_us(self.discard_age, "discard_age")
+
+    @property
+    def reach_us(self) -> int:
+        """How far behind the watermark a row is late, in microseconds: the newest window that has it is closed then."""
+        return self.difference_us + 1 + self.age_us
+
+    def declaration(self) -> dict[str, Any]:
+        """Return what must not change between two runs on one checkpoint."""
+        return {
+            "kind": "slidingByRow",
+            "difference_us": self.difference_us,
+            "discard_age_us": self.age_us,
+            "right": self.right,
+        }
+
+
 BatchedOutput = Literal["content", "entered", "left"]
 """The rows of a batched window that an aggregate is computed from (docs/semantics.md section 1.6)."""
 
@@ -473,7 +534,7 @@ class Batched:
 ArrivalWindow = Tumbling | Sliding | Batched
 """Windows over rows in arrival order; their time is the wall clock, or the declared arrival time."""
 
-EventTimeWindow = TimeInterval | Session
+EventTimeWindow = TimeInterval | Session | SlidingByRow
 """Windows over event time: the watermark drives them."""
 
 Window = EventTimeWindow | ArrivalWindow

@@ -158,6 +158,10 @@ class KeptRows:
             self._changed.discard(block)
         self._forget()
 
+    def spans(self) -> list[tuple[int, int]]:
+        """Return of each slot with rows the least time of those that may be given up, and its last instant."""
+        return [(first, (slot + 1) * self._slot_us - 1) for slot, (_, first) in self._record.slots.items()]
+
     @property
     def number(self) -> int:
         """How many rows are kept."""

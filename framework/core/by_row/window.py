@@ -1,0 +1,245 @@
+"""Windows by row: which there are in one key group (docs/semantics.md section 18).
+
+A window is given by its partition and its last instant. There is one that ends at each row, and one that begins right
+after each row, if rows lie in it. They follow from the rows that are kept, so only these are stored; beside them, which
+rows came behind the watermark since it last moved, and how often windows have fired that such rows made fire again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.by_row.content import OrderedRows
+from panekeeper.framework.core.event_time_batch import RowCounts
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.joins.kept_rows import KeptRows
+from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.declarations.durations import duration_text
+from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.declarations.windows import SlidingByRow
+from panekeeper.state.records import NO_WATERMARK, ByRowRecord
+
+_START, _END = -(2**62), 2**62
+LAST_COLUMN = "_last"
+"""Column of stored counts: the last instant of a window, us."""
+FIRED_COLUMN = "_fired"
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows that fire together, one entry each: partition, last instant (us), and which of the rows are in it."""
+
+    rows: OrderedRows
+    codes: np.ndarray
+    lasts: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fired: np.ndarray
+    """How often it has fired before."""
+    closes: np.ndarray
+    """Whether it closes with this firing."""
+
+
+@dataclass
+class SlidingByRowWindow:
+    """The windows of one key group for one micro-batch. What persists is in `record` and `kept`."""
+
+    window: SlidingByRow
+    record: ByRowRecord
+    keys: PartitionKeys
+    kept: KeptRows
+    on_fired: Callable[[Windows, Reason], None]
+    """Makes result rows."""
+    on_late: Callable[[pa.Table, Callable[[int | None], str]], None]
+    """Takes rows that are too late, with a text that says by how much."""
+    counts: RowCounts = field(default_factory=RowCounts)
+
+    def __post_init__(self) -> None:
+        self._fired: dict[tuple[int, int], int] = {}
+        """How often windows have fired, by (partition, last instant), where it is more than once."""
+        if (stored := self.record.fired) is not None:
+            numbers = (stored.column(name).to_pylist() for name in (LAST_COLUMN, FIRED_COLUMN))
+            for code, last, fired in zip(self.keys.encode(stored).tolist(), *numbers, strict=True):
+                self._fired[code, last] = fired
+
+    @property
+    def watermark(self) -> int:
+        """The largest watermark acted on, us."""
+        return self.record.watermark
+
+    @property
+    def open_count(self) -> int:
+        """How many rows are kept: each ends a window."""
+        return self.kept.number
+
+    def takes(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row is not too late: the newest window that it may be in is open."""
+        times = table.column(EVENT_TIME).to_numpy()
+        if self.record.flushed or self.record.watermark == NO_WATERMARK:
+            return np.full(len(times), not self.record.flushed)
+        taken: np.ndarray = times + self.window.reach_us > self.record.watermark
+        return taken
+
+    def on_rows(self, table: pa.Table) -> None:
+        """Keep rows, and note those that change windows that are complete."""
+        table, takes = self.keys.with_normal_keys(table), self.takes(table)
+        self.counts.rows_in += len(takes)
+        self.counts.dropped_late += int((~takes).sum())
+        if not takes.all():
+            self.on_late(table.filter(pa.array(~takes)), self._lateness_text)
+            table = table.filter(pa.array(takes))
+        if not table.num_rows:
+            return
+        times, first = table.column(EVENT_TIME).to_numpy(), self.record.kept.next_number
+        refines = (times < self.record.watermark) & (self.window.age_us > 0)
+        self.counts.refined_late += int(refines.sum())
+        self.counts.admitted += int((~refines).sum())
+        self.kept.add(table)
+        pairs = zip((np.flatnonzero(refines) + first).tolist(), times[refines].tolist(), strict=True)
+        self.record.pending += [[number, time] for number, time in pairs]
+
+    def on_partial_rows(self, table: pa.Table) -> None:
+        """Raise `TypeError`: a row may be in windows in which its neighbour is not."""
+        raise TypeError("rows of windows by row are not folded")
+
+    def on_watermark(self, watermark: int) -> None:
+        """Complete, fire and close windows. A watermark (us) that is not greater is ignored."""
+        if watermark <= self.record.watermark or self.record.flushed:
+            return
+        previous, self.record.watermark = self.record.watermark, watermark
+        self._refire(previous)
+        self._complete(previous, watermark - 1, Reason.WATERMARK)
+        self.kept.drop_before(watermark - self.window.reach_us)
+        self._fired = {one: fired for one, fired in self._fired.items() if not self._closed(one[1])}
+
+    def on_tick(self, us: int) -> None:
+        """Do nothing: nothing is due by the wall clock."""
+
+    def on_batch_end(self) -> None:
+        """Do nothing: what fires depends on no batch."""
+
+    def on_flush(self) -> None:
+        """Fire what has new rows, with reason FLUSH, and close all for good."""
+        if self.record.flushed:
+            return
+        previous, self.record.flushed = self.record.watermark, True
+        self._refire(previous, Reason.FLUSH)
+        self._complete(previous, _END, Reason.FLUSH)
+        self.kept.drop_before(_END)
+        self._fired.clear()
+
+    def due(self) -> int | None:
+        """Return a watermark (us) before which nothing happens; None: no row is kept."""
+        after = self.record.watermark + 1
+        if self.record.pending:
+            return after
+        due = [
+            max(first + offset, after)
+            for first, last in self.kept.spans()
+            for offset in (1, self.window.difference_us + 2, self.window.reach_us + 1)
+            if last + offset >= after
+        ]
+        return min(due, default=None)
+
+    def due_by_clock(self) -> int | None:
+        """Return None: nothing is due by the wall clock."""
+        return None
+
+    def save(self) -> ByRowRecord:
+        """Write the rows and return the record to be written as the header."""
+        self.kept.save()
+        fired = sorted(self._fired.items())
+        self.record.fired = None
+        if fired:
+            columns = {LAST_COLUMN: pa.array([last for (_, last), _ in fired], pa.int64())}
+            columns[FIRED_COLUMN] = pa.array([number for _, number in fired], pa.int64())
+            self.record.fired = with_keys(pa.table(columns), self.keys, np.array([code for (code, _), _ in fired]))
+        return self.record
+
+    # -- which windows ---------------------------------------------------------------------------------------
+
+    def _complete(self, previous: int, last: int, reason: Reason) -> None:
+        """Fire the windows that end from this watermark on, until `last`: none of them has fired before."""
+        first = _START if previous == NO_WATERMARK else previous
+        self.kept.read_from_to(first - 1 - self.window.difference_us, last + 1)
+        rows = OrderedRows(self.kept.rows, self.keys)
+        codes, lasts, low, high = self._windows(rows, first, last)
+        self._fire(rows, codes, lasts, low, high, np.zeros(len(codes), dtype=np.int64), reason)
+
+    def _refire(self, previous: int, reason: Reason = Reason.LATE) -> None:
+        """Fire the windows that were complete at this watermark, and that rows since then have changed or made."""
+        if not self.record.pending:
+            return
+        numbers, times = np.array(self.record.pending, dtype=np.int64).T
+        self.record.pending = []
+        span = self.window.difference_us + 1
+        self.kept.read_between(times - span, times + span)
+        rows = OrderedRows(self.kept.rows, self.keys)
+        first = max(int(times.min()), previous - self.window.age_us)
+        codes, lasts, low, high = self._windows(rows, first, min(int(times.max()) + span, previous - 1))
+        is_new = np.isin(rows.numbers, numbers)
+        new, old = (np.concatenate([[0], np.cumsum(some)]) for some in (is_new, ~is_new))
+
+        def has_old(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+            found: np.ndarray = old[high] > old[low]
+            return found
+
+        existed = has_old(*rows.between(codes, lasts, lasts))
+        if self.window.right:
+            existed |= has_old(*rows.between(codes, lasts - span, lasts - span)) & has_old(low, high)
+        fires = ~existed | (new[high] > new[low])
+        codes, lasts, low, high = codes[fires], lasts[fires], low[fires], high[fires]
+        found = zip(codes.tolist(), lasts.tolist(), existed[fires].tolist(), strict=True)
+        fired = np.array([self._fired.get((code, last), int(before)) for code, last, before in found], dtype=np.int64)
+        for code, last, before in zip(codes.tolist(), lasts.tolist(), fired.tolist(), strict=True):
+            if before:
+                self._fired[code, last] = before + 1
+        self._fire(rows, codes, lasts, low, high, fired, reason)
+
+    def _windows(
+        self, rows: OrderedRows, first: int, last: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return partition, last instant, and rows of the windows that end in `[first, last]`, by their ends."""
+        codes, lasts = rows.codes, rows.times
+        if self.window.right:
+            codes = np.concatenate([codes, codes])
+            lasts = np.concatenate([lasts, lasts + self.window.difference_us + 1])
+        some = (lasts >= first) & (lasts <= last)
+        codes, lasts = codes[some], lasts[some]
+        order = stable_order(codes, lasts)
+        codes, lasts = codes[order], lasts[order]
+        distinct = np.ones(len(codes), dtype=np.bool_)
+        distinct[1:] = (codes[1:] != codes[:-1]) | (lasts[1:] != lasts[:-1])
+        codes, lasts = codes[distinct], lasts[distinct]
+        low, high = rows.between(codes, lasts - self.window.difference_us, lasts)
+        filled = low < high
+        return codes[filled], lasts[filled], low[filled], high[filled]
+
+    def _fire(
+        self,
+        rows: OrderedRows,
+        codes: np.ndarray,
+        lasts: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        fired: np.ndarray,
+        reason: Reason,
+    ) -> None:
+        if len(codes):
+            self.on_fired(Windows(rows, codes, lasts, low, high, fired, self._closed(lasts)), reason)
+
+    def _closed(self, lasts: np.ndarray | int) -> np.ndarray:
+        """Return whether the windows with these last instants are closed."""
+        closed = np.asarray(lasts) + 1 + self.window.age_us <= self.record.watermark
+        return closed | self.record.flushed
+
+    def _lateness_text(self, time: int | None) -> str:
+        if self.record.flushed or time is None:
+            return "the job was flushed; its windows take no more rows"
+        behind = duration_text((self.record.watermark - time) / 1e6)
+        return f"{behind} behind the watermark: every window it may be in is closed"
