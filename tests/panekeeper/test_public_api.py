@@ -25,8 +25,8 @@ ERRORS = """
 """
 DECLARATIONS = """
     AllOf AnyOf Batched Calendar Count Cumulate Delta Duration Emit Event EventType Every Listener Operator Pane
-    PartitionAge PartitionCount PartitionUse Punctuation Reason Session Sliding Time TimeInterval Timing Tumbling
-    TupleCount UserPolicy agg days hours minutes seconds
+    PartitionAge PartitionCount PartitionUse Punctuation Reason Session Sliding SlidingByRow Time TimeInterval Timing
+    Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """
 JOBS = """
     BatchReport Drained Job KafkaSink MetricsEndpoint Sink Status job ports publish_metrics serve_metrics session
