@@ -18,6 +18,7 @@ from panekeeper import (
     Cumulate,
     DeclarationError,
     Session,
+    SlidingByRow,
     TimeInterval,
     Tumbling,
     agg,
@@ -50,6 +51,7 @@ WINDOWS: list[EventTimeWindow] = [
     Cumulate(5, 10, discard_age=2),
     Session(6, discard_age=4),
     Session(6, max_duration=9),
+    SlidingByRow(6, discard_age=4),
 ]
 
 
@@ -64,6 +66,8 @@ def is_late(window: EventTimeWindow, time: int, watermark: int | None) -> bool:
     age = window.age_us // SECOND
     if isinstance(window, Session):
         return watermark is not None and time + 6 + age <= watermark
+    if isinstance(window, SlidingByRow):
+        return watermark is not None and time + 6 + age < watermark
     if window.late == "tuple" and watermark is not None and time < watermark - age:
         return True
     size, period = window.duration_us // SECOND, window.period_us // SECOND
@@ -129,7 +133,7 @@ def test_each_port_of_a_join_has_ids_of_its_own(
     within: int, items: list[tuple[str, str, int, int]], ends: set[int], groups: int
 ) -> None:
     """Of both ports the first rows count, and a join has the pairs of these; in a pane, too."""
-    for window, age in ((Within(2, 5, discard_age=3), 3), (TimeInterval(10, discard_age=3), None)):
+    for window in (Within(2, 5, discard_age=3), TimeInterval(10, discard_age=3)):
         models = {name: NaiveRepeats(within, window.reach_us // SECOND) for name in "lr"}
         watermark: int | None = None
         rows, kept = [], []
@@ -137,12 +141,13 @@ def test_each_port_of_a_join_has_ids_of_its_own(
             made = {"l": left, "r": right}.get(port)
             row = join_watermark(time) if made is None else made(key, time, number, kind)
             rows.append(row)
+            late = False
             if made is None:
                 watermark = time if watermark is None else max(time, watermark)
-            elif age is None:
-                late = is_late(TimeInterval(10, discard_age=3), time, watermark)
+            elif isinstance(window, TimeInterval):
+                late = is_late(window, time, watermark)
             else:
-                late = watermark is not None and time < watermark - age
+                late = watermark is not None and time < watermark - 3
             if made is None or not models[port].is_repeat((key, kind), time, watermark, is_late=late):
                 kept.append(row)
         spec = joined(window)
@@ -263,7 +268,7 @@ def test_ids_are_known_for_as_long_as_the_longest_pane(unit: str) -> None:
 )
 def test_what_cannot_be_is_refused_where_it_is_declared(options: dict[str, Any], said: str) -> None:
     """The message names the option, and what to give."""
-    given = {"window": TimeInterval(10), "event_time": "t"} | options
+    given: dict[str, Any] = {"window": TimeInterval(10), "event_time": "t"} | options
     with pytest.raises(DeclarationError, match=said):
         run(
             given.pop("window"),

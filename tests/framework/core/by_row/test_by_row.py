@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -68,7 +68,7 @@ def together(made: list[Step]) -> list[Step]:
     return joined
 
 
-def us(time: Any) -> int:
+def us(time: datetime) -> int:
     """A time as microseconds."""
     return round(time.timestamp() * 1_000_000)
 

@@ -18,7 +18,7 @@ from panekeeper.framework.core.steps import Flush, PartialRows, Rows, Step, Tick
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.operator import Emit, Operator
-from panekeeper.framework.declarations.windows import Session
+from panekeeper.framework.declarations.windows import EventTimeWindow, Session
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import MemoryStore
 
@@ -28,7 +28,7 @@ Item = tuple[Any, ...]
 """("row", key, time, value, gap), ("watermark", time), ("tick", wall clock) or ("flush",); times in seconds."""
 
 
-def aggregate_spec(window: Session, **aggregates: Aggregate) -> JobSpec:
+def aggregate_spec(window: EventTimeWindow, **aggregates: Aggregate) -> JobSpec:
     """Return a job of aggregates over rows of `COLUMNS`, partitioned by k."""
     return JobSpec(
         window=window,
