@@ -1,8 +1,10 @@
 """In which stored values the sessions of a partition are: leaves of a tree over a hash of the partition.
 
 A value holds some hundred sessions, so a batch reads and writes those that it touches, however many are kept. One that
-grows beyond is split by one more bit of the hash; two that have become small, and are in memory, become one again. The
-header lists the leaves, with the watermark at which each has something to do.
+grows beyond is split by one more bit of the hash; two that have become small, and are in memory, become one again.
+Where a batch changes many of the sessions of a leaf, small ones would only cost round trips: such leaves become one up
+to some thousand sessions, until batches change few of them. The header lists the leaves, with the watermark at which
+each has something to do.
 
 Sessions that only wait until they close may be many times as many as those that rows still join. So where a leaf has
 enough of them they go to an archive of their own, which is read when a row comes so late, or when one of them is due.
@@ -10,6 +12,7 @@ enough of them they go to an archive of their own, which is read when a row come
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isqrt
 
 import numpy as np
@@ -27,6 +30,12 @@ ROOT = 1
 """The leaf of all partitions. Leaf 2**d + b has those whose hash ends with the d bits b."""
 _LEAST = 64
 """A leaf has so many sessions at most. Where there are very many, leaves are larger, or the header would be."""
+_MOST = 2048
+"""A leaf of which batches change many sessions has so many at most."""
+_LEAST_ARCHIVE = 1024
+"""An archive has so many at most. Where there are very many, archives are larger, too."""
+_MANY, _FEW = 16, 64
+"""Many sessions are one in so many, and few are less than one in so many; in between leaves stay as they are."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _DEEPEST = 40
 
@@ -88,8 +97,21 @@ class Leaves:
 
     @property
     def capacity(self) -> int:
-        """How many sessions a leaf has at most, unless they are of one partition."""
+        """How many sessions a leaf has at most of which batches change few, unless they are of one partition."""
         return max(_LEAST, isqrt(self.sessions) // 2)
+
+    @property
+    def archive_capacity(self) -> int:
+        """How many sessions an archive has at most: it is written once, and the header lists them all."""
+        return max(_LEAST_ARCHIVE, isqrt(self.all_sessions))
+
+    def is_large(self, sessions: int, changed: int) -> bool:
+        """Return whether a leaf with so many sessions is to be split, if a batch changes so many of them."""
+        return sessions > self.capacity and (sessions > _MOST or changed * _FEW < sessions)
+
+    def is_small(self, sessions: int, changed: int) -> bool:
+        """Return whether two leaves that have so many sessions together are to become one."""
+        return sessions <= self.capacity // 2 or (sessions <= _MOST // 2 and changed * _MANY >= sessions)
 
     @property
     def sessions(self) -> int:
@@ -131,15 +153,18 @@ class Leaves:
         hashes = self._hash_of_each()[codes] >> depth_of(leaf)
         return bool(depth_of(leaf) < _DEEPEST and (hashes != hashes[0]).any())
 
-    def small_pair(self, leaf: int, loaded: set[int], most: int) -> tuple[int, int] | None:
-        """Return a leaf and its sibling, if both are known and have at most so many sessions; else None."""
+    def small_pair(self, leaf: int, loaded: set[int], changed: Mapping[int, int]) -> tuple[int, int] | None:
+        """Return a leaf and its sibling, if both are known and small; else None. `changed`: leaf -> changed ones."""
         other = leaf ^ (1 << (depth_of(leaf) - 1)) if leaf > ROOT else ROOT
         pair = (leaf, other)
         if other == leaf or other not in self.records or leaf not in self.records:
             return None
         is_known = all(one in loaded or not self.records[one][SESSIONS] for one in pair)
-        is_small = sum([self.records[one][SESSIONS] for one in pair]) <= most
-        return pair if is_known and is_small else None
+        sessions, new = (
+            sum(numbers)
+            for numbers in zip(*((self.records[one][SESSIONS], changed.get(one, 0)) for one in pair), strict=True)
+        )
+        return pair if is_known and self.is_small(sessions, new) else None
 
     def join(self, leaf: int, other: int) -> int:
         """Put one leaf in the place of two siblings, and return it."""

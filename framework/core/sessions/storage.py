@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -9,7 +11,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
 from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND
 from panekeeper.state.store import KeyGroupStore
@@ -59,8 +61,8 @@ class SessionStorage:
         self._open = open_sessions
         self._contents = contents
         self._loaded: set[int] = set()
-        self._changed: set[int] = set()
-        """Leaves of sessions that changed: leaves stay as they are until the batch is saved."""
+        self._changed = np.empty(0, dtype=np.bool_)
+        """Of each partition, whether sessions of it have changed."""
 
     def load_around(self, codes: np.ndarray, low: np.ndarray, high: np.ndarray) -> None:
         """Load whatever may touch these intervals of partitions."""
@@ -78,7 +80,17 @@ class SessionStorage:
 
     def note_changed(self, codes: np.ndarray) -> None:
         """Take note that sessions of these partitions have changed."""
-        self._changed.update(self._leaves.of(codes).tolist())
+        self._know(codes)
+        self._changed[codes] = True
+
+    def _know(self, codes: np.ndarray) -> None:
+        new = int(codes.max(initial=-1)) + 1 - len(self._changed)
+        self._changed = np.append(self._changed, np.zeros(max(new, 0), dtype=np.bool_))
+
+    def _changed_leaves(self) -> dict[int, int]:
+        """Return the leaves with changed sessions, and of how many partitions; leaves stay as they are until `save`."""
+        leaves, numbers = np.unique(self._leaves.of(np.flatnonzero(self._changed)), return_counts=True)
+        return dict(zip(leaves.tolist(), numbers.tolist(), strict=True))
 
     def save(self, due: np.ndarray) -> None:
         """Write the changed leaves; `due` says when each session in memory has something to do."""
@@ -132,20 +144,21 @@ class SessionStorage:
             del self._leaves.archives[number]
         own = self._leaves.of(self._open.columns.codes[before:])
         self._load(own)
-        self._changed.update(own.tolist())
+        self.note_changed(self._open.columns.codes[before:])
 
     def archive(self, at: np.ndarray, due: np.ndarray) -> None:
         """Store the sessions at these positions apart, where a changed leaf has many; `due` is of all in memory."""
         if not len(at):
             return
         at = at[stable_order(self._open.columns.first[at])]
-        most, changed = self._leaves.capacity, sorted(self._changed)
+        least, most = self._leaves.capacity, self._leaves.archive_capacity
+        changed = sorted(self._changed_leaves())
         places, bounds = self._leaves.places(self._open.columns.codes[at], changed)
         at, next_number = at[places], max(self._leaves.archives, default=-1) + 1
         parts = [
-            (leaf, low, min(low + most, end))
+            (leaf, *part)
             for leaf, begin, end in zip(changed, bounds, bounds[1:], strict=False)
-            for low in (range(begin, end, most) if end - begin >= most else ())
+            for part in (_even_parts(begin, end, most) if end - begin >= least else ())
         ]
         some = np.concatenate([at[:0], *(at[low:end] for _, low, end in parts)])
         if not parts:
@@ -170,47 +183,55 @@ class SessionStorage:
 
     def _fit_leaves(self) -> set[int]:
         """Split leaves that have grown too large, join those that are small; return those that are to be written."""
-        changed, records, codes = set(self._changed), self._leaves.records, self._open.columns.codes
+        changed, records, codes = self._changed_leaves(), self._leaves.records, self._open.columns.codes
+        self._know(codes)
         for leaf in changed:
             records.setdefault(leaf, no_sessions())
         for leaf, record in records.items():
             if leaf in self._loaded:
                 record[SESSIONS] = 0
-        leaf_of_each = self._leaves.of(codes)
-        for leaf, sessions in zip(*(one.tolist() for one in np.unique(leaf_of_each, return_counts=True)), strict=True):
+        leaves, numbers = np.unique(self._leaves.of(codes), return_counts=True)
+        for leaf, sessions in zip(leaves.tolist(), numbers.tolist(), strict=True):
             records[leaf][SESSIONS] = sessions
-        return self._joined(self._split(changed))
+        self._split(changed)
+        self._join(changed)
+        return set(changed)
 
-    def _split(self, changed: set[int]) -> set[int]:
-        """Split the changed leaves that are too large, and return those that are changed now."""
-        records, codes = self._leaves.records, self._open.columns.codes
-        capacity = self._leaves.capacity
-        large = [leaf for leaf in changed if records[leaf][SESSIONS] > capacity]
-        while large:
-            leaf = large.pop()
-            own = codes[self._leaves.of(codes) == leaf]
-            if len(own) <= capacity or not self._leaves.can_split(leaf, own):
+    def _split(self, changed: dict[int, int]) -> None:
+        """Split the changed leaves that are too large; `changed` is kept up to date: leaf -> changed partitions."""
+        codes, leaves, is_large = self._open.columns.codes, sorted(changed), self._leaves.is_large
+        at, bounds = self._leaves.places(codes, leaves)
+        waiting = [(leaf, codes[at[low:end]]) for leaf, low, end in zip(leaves, bounds, bounds[1:], strict=False)]
+        while waiting:
+            leaf, own = waiting.pop()
+            if not is_large(len(own), changed[leaf]) or not self._leaves.can_split(leaf, own):
                 continue
             self._absorb(leaf)
             parts = self._leaves.split(leaf)
-            changed = changed - {leaf} | {*parts}
             self._loaded.update(parts)
+            del changed[leaf]
             leaf_of_own = self._leaves.of(own)
             for part in parts:
-                records[part][SESSIONS] = int((leaf_of_own == part).sum())
-            large += parts
-        return changed
+                some = own[leaf_of_own == part]
+                self._leaves.records[part][SESSIONS] = len(some)
+                changed[part] = len(distinct(some[self._changed[some]]))
+                waiting.append((part, some))
 
-    def _joined(self, changed: set[int]) -> set[int]:
-        """Join the changed leaves that are small with their siblings, and return those that are changed now."""
-        small, most = sorted(changed), self._leaves.capacity // 2
+    def _join(self, changed: dict[int, int]) -> None:
+        """Join the changed leaves that are small with their siblings; `changed` is kept up to date."""
+        small = sorted(changed)
         while small:
-            pair = self._leaves.small_pair(small.pop(), self._loaded, most)
+            pair = self._leaves.small_pair(small.pop(), self._loaded, changed)
             if pair is not None:
                 for leaf in pair:
                     self._absorb(leaf)
                 joined = self._leaves.join(*pair)
                 self._loaded.add(joined)
-                changed = changed - {*pair} | {joined}
+                changed[joined] = sum(changed.pop(leaf, 0) for leaf in pair)
                 small.append(joined)
-        return changed
+
+
+def _even_parts(begin: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    """Return the bounds of as few parts of a range as there can be of at most so many, none much shorter."""
+    parts = -(-(end - begin) // most)
+    return pairwise([begin + (end - begin) * number // parts for number in range(parts + 1)])

@@ -35,9 +35,10 @@ END: Item = ("watermark", 10_000)
 @pytest.fixture(autouse=True, scope="module")
 def small_leaves() -> Any:
     """A leaf has two sessions at most, so that they are split and joined."""
-    before, leaves._LEAST = leaves._LEAST, 2
-    yield
-    leaves._LEAST = before
+    with pytest.MonkeyPatch.context() as patch:
+        for name, sessions in {"_LEAST": 2, "_MOST": 8, "_LEAST_ARCHIVE": 3, "_FEW": 4}.items():
+            patch.setattr(leaves, name, sessions)
+        yield
 
 
 def model_of(
