@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.joins.kept_rows import KeptRows
@@ -91,13 +92,10 @@ class Repeats:
         times, codes = table.column(EVENT_TIME).to_numpy(), keys.encode(table)
         earliest, latest = times - self._within, times + self._within
         self._kept.read_between(earliest, latest)
-        held = self._kept.times
-        known = np.arange(len(held))
-        if self._follower.watermark != NO_WATERMARK:
-            known = np.flatnonzero(held >= self._follower.watermark - self._hold)
-        of_kept = keys.encode(self._kept.rows)[known]
+        held = self._known(table)
+        of_held, held_times = keys.encode(held), held.column(EVENT_TIME).to_numpy()
         repeats = np.zeros(len(times), dtype=np.bool_)
-        repeats[matches(codes, earliest, latest, of_kept, held[known])[0]] = True
+        repeats[matches(codes, earliest, latest, of_held, held_times)[0]] = True
         takes = self._follower.takes(table)
         left = np.flatnonzero(~repeats)
         counts = np.zeros(len(times), dtype=np.bool_)
@@ -113,3 +111,13 @@ class Repeats:
             repeats[left[repeated]] = True
             left = left[~repeated & (first_of_each != left)]
         return repeats, counts
+
+    def _known(self, table: pa.Table) -> pa.Table:
+        """Return what new rows may repeat. Most that is kept has another id: what is cheap to compare is looked up."""
+        rows, watermark = self._kept.rows, self._follower.watermark
+        if watermark != NO_WATERMARK:
+            rows = rows.filter(pa.array(self._kept.times >= watermark - self._hold))
+        for field in reversed(list(self._ids)):
+            if pa.types.is_integer(field.type) or pa.types.is_string(field.type):
+                rows = rows.filter(pc.is_in(rows.column(field.name), value_set=pc.unique(table.column(field.name))))
+        return rows
