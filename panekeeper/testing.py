@@ -3,34 +3,38 @@
 `run` plays a script of rows, clock, watermark and restarts through a window with its aggregates or operator, in memory
 or on Spark, and returns the rows of the log. `play` runs a worked example through the real windows and returns its
 events, and `difference` compares. `assert_same_for_every_cut` and `assert_survives_restarts` play a script in many ways
-and show the first difference.
+and show the first difference. `draw` makes a picture of a window.
 
 >>> from panekeeper.testing import Clock, Restart, Watermark, assert_same_for_every_cut, assert_survives_restarts, run
->>> from panekeeper.testing import difference, play
+>>> from panekeeper.testing import difference, draw, play
 """
 
 from __future__ import annotations
 
 from panekeeper.framework.testing import (
     Clock,
+    Drawing,
     Restart,
     Results,
     Watermark,
     assert_same_for_every_cut,
     assert_survives_restarts,
     difference,
+    draw,
     play,
     run,
 )
 
 __all__ = [
     "Clock",
+    "Drawing",
     "Restart",
     "Results",
     "Watermark",
     "assert_same_for_every_cut",
     "assert_survives_restarts",
     "difference",
+    "draw",
     "play",
     "run",
 ]

@@ -15,6 +15,7 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     ['insertion', 'initial_full', 'trigger', 'close']
 
 compare.py          do two lists of events say the same? `difference`
+draw.py             how is a window drawn? `draw`
 every_cut.py        are results the same wherever micro-batches end? `assert_same_for_every_cut`
 lifecycle.py        which methods of state handlers does a lifecycle vector call?
 memory_intake.py    which rows of a script are good, without Spark?
@@ -36,6 +37,7 @@ vector.py           what does a vector say, checked field by field?
 from __future__ import annotations
 
 from panekeeper.framework.testing.compare import difference
+from panekeeper.framework.testing.draw import Drawing, draw
 from panekeeper.framework.testing.every_cut import assert_same_for_every_cut, assert_survives_restarts
 from panekeeper.framework.testing.play_vector import play
 from panekeeper.framework.testing.results import Results
@@ -44,12 +46,14 @@ from panekeeper.framework.testing.script import Clock, Restart, Watermark
 
 __all__ = [
     "Clock",
+    "Drawing",
     "Restart",
     "Results",
     "Watermark",
     "assert_same_for_every_cut",
     "assert_survives_restarts",
     "difference",
+    "draw",
     "play",
     "run",
 ]
