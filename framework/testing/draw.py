@@ -19,7 +19,15 @@ from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.durations import to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import Delta, Time
-from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Session, TimeInterval, Window
+from panekeeper.framework.declarations.windows import (
+    ArrivalWindow,
+    Batched,
+    EventTimeWindow,
+    Session,
+    SlidingByRow,
+    TimeInterval,
+    Window,
+)
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import columns_of, run
 from panekeeper.framework.testing.script import Clock, Restart, Watermark, time_us
@@ -235,7 +243,7 @@ def _legend(canvas: _Canvas, y: float, *, has_panes: bool) -> float:
     return y + 14
 
 
-def _drawn_panes(window: TimeInterval | Session, played: _Played) -> str:
+def _drawn_panes(window: EventTimeWindow, played: _Played) -> str:
     times = played.times()
     bounds = [(_bounds(row), row) for row in played.results]
     ends = [*times.values(), *(us for (start, end), _ in bounds for us in (start, end))] or [0]
@@ -251,7 +259,7 @@ def _drawn_panes(window: TimeInterval | Session, played: _Played) -> str:
     canvas.line("line", _LEFT, bottom, _WIDTH - _RIGHT, bottom)
     for us in _slices(window, first, last):
         canvas.line("line", x(us), bottom, x(us), bottom + 5)
-    canvas.text("m", 12, bottom + 16, "event time" if isinstance(window, Session) else "slices of event time")
+    canvas.text("m", 12, bottom + 16, "slices of event time" if isinstance(window, TimeInterval) else "event time")
     for us in (min(ends), max(ends)):
         canvas.text("m", x(us), bottom + 18, _clock(us), "middle")
     y, lanes = bottom + 28.0, dict[Any, list[Mapping[str, Any]]]()
@@ -315,9 +323,9 @@ def _bounds(row: Mapping[str, Any]) -> tuple[int, int]:
     return time_us(row[f"{kind}_start"], kind), time_us(row[f"{kind}_end"], kind)
 
 
-def _slices(window: TimeInterval | Session, first: int, last: int) -> Iterator[int]:
+def _slices(window: EventTimeWindow, first: int, last: int) -> Iterator[int]:
     """Yield where slices begin, if there are few enough to see them."""
-    if isinstance(window, Session | Calendar):
+    if not isinstance(window, TimeInterval) or isinstance(window, Calendar):
         return
     size, offset = Geometry.of(window).slice_us, window.offset_us
     if (last - first) // size <= _MOST_SLICES:
@@ -348,6 +356,9 @@ def _example(window: Window) -> tuple[list[Any], str]:
             raise DeclarationError(f"draw(): the gap is the column {window.gap!r}; give a declaration and rows")
         gap = to_us(window.gap, "gap")
         return _timed(gap, 0.2, 0.8, 2.6, Watermark(1.9), 1.7, Watermark(3.8), Watermark(4.5), 1.0, Watermark(6)), ""
+    if isinstance(window, SlidingByRow):
+        marks = Watermark(1.9), 1.4, Watermark(2.3), Watermark(4)
+        return _timed(window.difference_us, 1.2, 1.6, 2.1, *marks), ""
     if isinstance(window, TimeInterval):
         return _example_of_panes(window), ""
     policies = [one for name in ("evict", "trigger") for one in _policies(getattr(window, name, None))]

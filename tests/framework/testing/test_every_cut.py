@@ -23,6 +23,7 @@ from panekeeper import (
     Operator,
     Session,
     Sliding,
+    SlidingByRow,
     StateContext,
     StateHandler,
     Time,
@@ -267,6 +268,7 @@ def event_times(draw: st.DrawFn) -> list[Any]:
         Cumulate(10, 30, discard_age=5),
         Calendar("day", zone="Europe/Berlin"),
         Session(7, discard_age=20),
+        SlidingByRow(7, discard_age=20),
     ],
     ids=lambda window: type(window).__name__,
 )
