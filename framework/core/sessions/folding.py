@@ -1,8 +1,8 @@
 """Rows of sessions that were folded before they reached their key group: one partial row for those that are together.
 
 Rows of a partition that are within a gap of each other are in one session, whatever comes later. They are folded where
-that changes nothing: each aggregate merges partial results to the last bit, and none of the rows that come together is
-too late by itself. Of those that are, which rows came before them decides, so they stay rows, and all others with them.
+that changes nothing: each aggregate merges partial results to the last bit, and no row of the partition is too late by
+itself. Of those that are, which rows came before them decides, so they stay rows, and all others of their partitions.
 
 A partial row is in the cell of its first row (`cells.py`), as all of its rows are in the session of that cell.
 """
@@ -25,6 +25,8 @@ from panekeeper.framework.declarations.windows import Session
 FIRST_TIME_COLUMN = "_first"
 LAST_TIME_COLUMN = "_last"
 """Times of the first and of the last row that a partial row stands for, us."""
+REFINING_COLUMN = "_pk_refining"
+"""How many of its rows come when a session of their own would be complete."""
 _LEAST_GAIN = 2
 """Rows are folded if there are at least as many times more of them than partial rows."""
 
@@ -52,14 +54,25 @@ class SessionFolding:
         return cls(spec.window, spec.keys, accumulators)
 
     def fold(self, rows: pa.Table, watermark: int) -> FoldedRows | None:
-        """Fold rows; None if one is too late by itself at this watermark, or that would not make them much fewer."""
+        """Fold the rows of partitions of which none is too late by itself at this watermark.
+
+        Return None if that would not make them much fewer.
+        """
         gap, times = self.window.gap_us, rows.column(EVENT_TIME).to_numpy()
         assert gap is not None
-        if not len(times) or int(times.min()) + gap + self.window.age_us <= watermark:
+        if not len(times):
             return None
         keys = PartitionKeys(self.keys)
         rows = keys.with_normal_keys(rows)
         codes = keys.encode(rows)
+        stays = np.zeros(keys.count, dtype=np.bool_)
+        stays[codes[times + gap + self.window.age_us <= watermark]] = True
+        rest, kept = np.empty(0, dtype=np.int64), np.arange(len(times))
+        if stays.any():
+            rest, kept = np.flatnonzero(stays[codes]), np.flatnonzero(~stays[codes])
+            if not len(kept):
+                return None
+            rows, times, codes = rows.take(pa.array(kept)), times[kept], codes[kept]
         parts = connected(codes, times, times + gap)
         count = int(parts.max()) + 1
         if count * _LEAST_GAIN > len(times):
@@ -73,8 +86,9 @@ class SessionFolding:
             NUMBER_COLUMN: pa.array(np.bincount(parts)),
             FIRST_TIME_COLUMN: pa.array(first),
             LAST_TIME_COLUMN: pa.array(last),
+            REFINING_COLUMN: pa.array(np.bincount(parts[times + gap <= watermark], minlength=count)),
         }
         arrived = np.arange(rows.num_rows, dtype=np.int64)
         states = [one.fold([], parts, count, rows, arrived) for one in self.accumulators]
         table = append_states(with_keys(pa.table(columns), keys, codes[place]), states)
-        return FoldedRows(table, place, np.empty(0, dtype=np.int64))
+        return FoldedRows(table, kept[place], rest)

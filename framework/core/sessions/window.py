@@ -23,7 +23,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN
+from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN, REFINING_COLUMN
 from panekeeper.framework.core.sessions.gaps import gaps_of
 from panekeeper.framework.core.sessions.joins import Join, Joined, JoinsInOrder, connected
 from panekeeper.framework.core.sessions.leaves import Leaves
@@ -149,7 +149,7 @@ class SessionWindow:
         if not kept.all():
             dropped = table.filter(pa.array(~kept))
             self.output.on_drop(dropped, rows.codes[~kept], self._lateness)
-        self._count(rows.new, kept, rows.end)
+        self._count(len(rows), int(kept.sum()), int((rows.end[kept] <= self.record.watermark).sum()))
         joined = np.full(len(rows), -1)
         if kept.any():
             labels = np.concatenate([labels[: len(at)], labels[len(at) :][kept]])
@@ -171,7 +171,7 @@ class SessionWindow:
         self.storage.load_around(codes, first, last + gap)
         rows = SessionColumns.of_rows(codes, first, last, last + gap, numbers)
         at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
-        self._count(numbers, np.ones(len(codes), dtype=np.bool_), first + gap)
+        self._count(int(numbers.sum()), int(numbers.sum()), int(table.column(REFINING_COLUMN).to_numpy().sum()))
         self._insert(table, rows, at, labels)
 
     def on_watermark(self, watermark: int) -> None:
@@ -301,13 +301,11 @@ class SessionWindow:
         )
         return joins.join(given), held
 
-    def _count(self, numbers: np.ndarray, kept: np.ndarray, ends: np.ndarray) -> None:
-        """Count rows; `numbers` says how many each entry stands for."""
-        rows, admitted = int(numbers.sum()), int(numbers[kept].sum())
-        refined = int(numbers[kept & (ends <= self.record.watermark)].sum())
+    def _count(self, rows: int, admitted: int, refining: int) -> None:
+        """Count rows; `refining` are those of the admitted that come when a session of their own would be complete."""
         self.counts.rows_in += rows
-        self.counts.refined_late += refined
-        self.counts.admitted += admitted - refined
+        self.counts.refined_late += refining
+        self.counts.admitted += admitted - refining
         self.counts.dropped_late += rows - admitted
 
     def _lateness(self, time: int | None) -> str:
@@ -364,7 +362,7 @@ class SessionWindow:
             labels.append(_LATE if join.session is None else join.session.label)
         insert_until(len(rows))
         kept = np.array(labels, dtype=np.int64) != _LATE
-        self._count(rows.new, kept, rows.end)
+        self._count(len(rows), int(kept.sum()), int((rows.end[kept] <= self.record.watermark).sum()))
         joined = np.full(len(rows), -1)
         if kept.any():
             final = [joins.label_of(one) for one in (*range(len(at)), *(one for one in labels if one != _LATE))]

@@ -111,7 +111,7 @@ class SessionRun:
 
         def end_rows() -> None:
             if rows:
-                steps.append(self._rows_step(rows, watermark, now))
+                steps.extend(self._rows_steps(rows, watermark, now))
                 rows.clear()
 
         for item in items:
@@ -134,7 +134,7 @@ class SessionRun:
     def _group(self, key: str | None) -> int:
         return 0 if key is None else sum(key.encode()) % self.groups
 
-    def _rows_step(self, rows: list[Item], watermark: int, now: int) -> Step:
+    def _rows_steps(self, rows: list[Item], watermark: int, now: int) -> list[Step]:
         columns = {
             "k": [row[1] for row in rows],
             "v": [row[3] for row in rows],
@@ -147,7 +147,10 @@ class SessionRun:
             table = table.append_column(ARRIVAL_TIME, pa.array([now * SECOND] * len(rows), pa.int64()))
         folding = SessionFolding.of(self.spec) if self.folds else None
         folded = None if folding is None else folding.fold(table, watermark)
-        return Rows(table) if folded is None else PartialRows(folded.table)
+        if folded is None:
+            return [Rows(table)]
+        rest = table.take(pa.array(folded.rest))
+        return [PartialRows(folded.table), *([Rows(rest)] if rest.num_rows else [])]
 
 
 def seconds(results: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper import Every, agg
-from panekeeper.framework.core.sessions import leaves
+from panekeeper.framework.core.sessions import folding, leaves
 from panekeeper.framework.declarations.windows import Session
 from tests.framework.core.sessions.session_runs import (
     Item,
@@ -34,8 +34,9 @@ END: Item = ("watermark", 10_000)
 
 @pytest.fixture(autouse=True, scope="module")
 def small_leaves() -> Any:
-    """A leaf has two sessions at most, so that they are split and joined."""
+    """A leaf has two sessions at most, so that they are split and joined; few rows are folded, too."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(folding, "_LEAST_GAIN", 1)
         for name, sessions in {"_LEAST": 2, "_MOST": 8, "_LEAST_ARCHIVE": 3, "_FEW": 4}.items():
             patch.setattr(leaves, name, sessions)
         yield
