@@ -56,6 +56,16 @@ def panes_query(window: TimeInterval | Session) -> Query:
     return query
 
 
+def complete_panes_query(window: TimeInterval) -> Query:
+    """As `panes_query`, without what panes fire before they are complete: that is computed, and then left out."""
+
+    def query(source: DataFrame, checkpoint: str) -> DataFrame:
+        fired = panes(source, window).transform(checkpoint=checkpoint)
+        return fired.where("reason = 'WATERMARK'").select(*PANES, "highest", "n")
+
+    return query
+
+
 def medians(window: TimeInterval) -> Query:
     """The median of each key and pane, by a Python function of its rows."""
 

@@ -11,13 +11,14 @@ from benchmarks.bytewax_flow import DataflowContender
 from benchmarks.contenders import Contender, Query, SparkContender
 from benchmarks.into_delta import DelayContender, DeltaContender, StartContender
 from benchmarks.tables import PanekeeperTableJob, SparkTableJob, TableJob
-from panekeeper import Session, TimeInterval
+from panekeeper import Every, Session, TimeInterval
 
 US = "panekeeper"
 SPARK = "spark groupBy(window)"
 SPARK_SESSIONS = "spark groupBy(session_window)"
 SPARK_DELTA = "spark groupBy(window) to Delta"
 PER_KEY = "spark transformWithStateInPandas"
+COMPLETE_ONLY = "panekeeper, when panes are complete"
 LESS_STATE = "panekeeper, a tenth of the state"
 
 _TINY, _MIDDLE = 500, 25
@@ -230,6 +231,18 @@ def kept(name: str, what: str, query: Callable[[TimeInterval], Query]) -> Worklo
     )
 
 
+def firing(name: str, rule: str, window: TimeInterval) -> Workload:
+    """Panes that fire before they are complete, too, against those that do not."""
+    ours, theirs = (panekeeper_jobs.complete_panes_query(one) for one in (window, TimeInterval(50)))
+    peer = SparkContender(name=COMPLETE_ONLY, query=theirs)
+    return Workload(
+        name=name,
+        what=f"TimeInterval(50, {rule}): max and count; against panes that fire when they are complete",
+        us=_us(ours),
+        peers=[WorkloadEntry(contender=peer, aim=1 / 1.3)],
+    )
+
+
 def in_arrival_order() -> list[Workload]:
     """Windows in arrival order, with the rows' own time as the clock."""
     return [
@@ -290,6 +303,8 @@ def workloads() -> list[Workload]:
         kept("kept-aggregates", "max and count", panekeeper_jobs.panes_query),
         kept("kept-contents", "median of the rows", panekeeper_jobs.medians),
         kept_sessions(),
+        firing("early-at-rows", "early=Every(rows=10)", TimeInterval(50, early=Every(rows=10))),
+        firing("on-update", 'emit="on_update"', TimeInterval(50, emit="on_update")),
         *in_arrival_order(),
         delay(),
         starts("start", "from the declaration to the first committed batch of a new checkpoint", 1),

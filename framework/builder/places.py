@@ -121,8 +121,7 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
     """Refuse a view that no batch could be merged into; None: there is none.
 
     Raises:
-        DeclarationError: a join; only some ports have panes; results are of parts of a pane; or a result column has a
-            name that a merge uses for itself.
+        DeclarationError: a join; only some ports have panes; or a result column has a name that a merge uses.
     """
     if view is None:
         return
@@ -135,11 +134,6 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
         raise DeclarationError(
             f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer than "
             "a row of the other; read the log instead"
-        )
-    if pipeline.spec.discards:
-        raise DeclarationError(
-            f"view is {view!r}, but by results='discarding' no result is of all rows of its pane; leave it out, or "
-            "take other results"
         )
     for name in pipeline.spec.results_schema.names:
         if _OF_A_MERGE.fullmatch(name):

@@ -148,6 +148,7 @@ class EventTimeBatch:
             self._store.write_header(header)
         return BatchOutcome(
             results=self._results.table,
+            view=self._results.view_table,
             rejected=quarantine.table,
             errors=quarantine.errors,
             counts=asdict(window.counts),

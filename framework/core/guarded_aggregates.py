@@ -23,18 +23,31 @@ PlaceOf = Callable[[int], FiringPlace]
 """Returns the place of the firing with this index, for the quarantine."""
 
 
+OF_ALL_NUMBER = 10**7
+"""Number of the first aggregate of all rows of a pane, beside those of new rows; no job has so many."""
+
+
 def bind_guarded(
-    aggregates: Mapping[str, Aggregate], schema: pa.Schema, quarantine: Quarantine, history: History | None = None
+    aggregates: Mapping[str, Aggregate],
+    schema: pa.Schema,
+    quarantine: Quarantine,
+    history: History | None = None,
+    *,
+    is_of_all: bool = False,
 ) -> list[GuardedAccumulator]:
-    """Return the accumulators of result columns; what they cannot compute goes to the quarantine."""
+    """Return the accumulators of result columns; what they cannot compute goes to the quarantine.
+
+    `is_of_all`: those of all rows of a pane, beside those of the rows since the last firing.
+    """
     known = history or History()
     return [
         GuardedAccumulator(
             name,
             bind(one, schema),
             quarantine,
-            number=known.numbers.get(name, place),
+            number=known.numbers.get(name, place) + OF_ALL_NUMBER * is_of_all,
             begins_us=known.begins.get(name),
+            is_of_all=is_of_all,
         )
         for place, (name, one) in enumerate(aggregates.items())
     ]
@@ -46,6 +59,7 @@ class GuardedAccumulator:
     Attributes:
         number: of the aggregate in the names of the stored columns of its partial results.
         begins_us: start of the first pane that has it, of one that was added to a job; None: all panes have it.
+        is_of_all: whether it is of all rows of a pane, beside one of the rows since the last firing.
         needs_content: whether it has no partial results.
     """
 
@@ -57,10 +71,12 @@ class GuardedAccumulator:
         *,
         number: int = 0,
         begins_us: int | None = None,
+        is_of_all: bool = False,
     ) -> None:
         self.number = number
         self.begins_us = begins_us
-        self._where = f"the result column {column!r}"
+        self.is_of_all = is_of_all
+        self._where = f"the result column {column!r}" + (" of all rows of the pane" if is_of_all else "")
         self._accumulator = accumulator
         self._quarantine = quarantine
         self._caught = Exception if accumulator.runs_user_code else InputError
@@ -79,7 +95,8 @@ class GuardedAccumulator:
             if not rows.num_rows:
                 raise
             if rows.num_rows == 1:
-                self._quarantine.add_row(rows, self._where, error, self._reason)
+                if not self.is_of_all:  # the one of the new rows has raised, too
+                    self._quarantine.add_row(rows, self._where, error, self._reason)
                 return self._accumulator.fold(state, cells[:0], n_cells, rows.slice(0, 0), seq[:0])
         half = rows.num_rows // 2
         state = self.fold(state, cells[:half], n_cells, rows.slice(0, half), seq[:half])

@@ -163,7 +163,7 @@ class JobSpec(PortSpec):
 
     @property
     def discards(self) -> bool:
-        """Whether a firing shows only the rows since the one before."""
+        """Whether a firing shows only the rows since the one before, and the view all of the pane."""
         return getattr(self.window, "results", None) == "discarding"
 
     @property

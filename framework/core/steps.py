@@ -134,6 +134,7 @@ class BatchOutcome:
 
     Attributes:
         results: rows of the result log, or None.
+        view: rows of the view, where they are others than those of the log, or None.
         rejected: rows that join no window (`panekeeper.framework.core.job_spec.REJECTED_SCHEMA`), or None.
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late, outside and, in that of
             a key group, repeated.
@@ -151,6 +152,7 @@ class BatchOutcome:
     results: pa.Table | None
     rejected: pa.Table | None
     counts: dict[str, int]
+    view: pa.Table | None = None
     due_watermark_us: int | None = None
     due_us: int | None = None
     late_us: int | None = None
@@ -169,6 +171,7 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
     kept_rows = _not_none(one.kept_rows for one in outcomes)
     return BatchOutcome(
         results=of_all_ports(spec.results_schema, [one.results for one in outcomes], keys=spec.keys.names),
+        view=of_all_ports(spec.results_schema, [one.view for one in outcomes], keys=spec.keys.names),
         rejected=of_all_ports(spec.rejected_schema, [one.rejected for one in outcomes], keys=[]),
         counts=_sum_counts([one.counts for one in outcomes]),
         due_watermark_us=min(_not_none(one.due_watermark_us for one in outcomes), default=None),

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.test_idle import fires
-from panekeeper import DeclarationError, Every, TimeInterval, agg
+from panekeeper import DeclarationError, Every, JobFailed, TimeInterval, agg
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from integration_tests.engine.conftest import Readings
 
 
@@ -57,15 +59,37 @@ def test_a_pane_fires_early_by_the_wall_clock_without_a_further_row(readings: Re
 
 
 def test_rules_that_do_not_fit_the_job_are_refused(readings: Readings) -> None:
-    """An arrival time beside the wall clock; an aggregate of all rows, and a view, of parts of a pane."""
+    """An arrival time beside the wall clock; an aggregate of all rows, of parts of a pane."""
     parts: dict[str, Any] = {"window": TimeInterval(60, early=Every(rows=2), results="discarding")}
     with pytest.raises(DeclarationError, match="the window fires by the wall clock, and arrival_time='at' is another"):
         readings.computed(window=TimeInterval(60, early=Every("1 second")), arrival_time="at")
     with pytest.raises(DeclarationError, match="needs all rows of a pane, and by results='discarding' or fires_when="):
         readings.computed(**parts, total="collect")
-    with pytest.raises(DeclarationError, match="by results='discarding' no result is of all rows of its pane"):
-        readings.declare(**parts)
     assert agg.collect("value").needs_content
+
+
+def test_discarded_results_are_added_up_in_the_view(readings: Readings, fail_at: Callable[[str, int], None]) -> None:
+    """Through restarts, one of them between two tables: the log has the new rows of each firing, the view all.
+
+    a  10:00  1 2 | 4 |  16 | closed     early at the second row, complete, late, and closed without new rows
+    """
+    window = TimeInterval(60, discard_age=120, early=Every(rows=2), results="discarding")
+    readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:00:30", 4))
+    readings.put(("a", "10:01:30", 8))
+    fail_at("between-delta", 0)
+    with pytest.raises(JobFailed):
+        readings.run(window=window)
+    readings.run(window=window)
+    readings.put(("a", "10:00:40", 16))
+    readings.put(("a", "10:02:30", 32))
+    readings.run(window=window)
+    assert [one for one in readings.log() if one[1] == "10:00"] == [
+        ("a", "10:00", 3, 2, 0, "EARLY"),
+        ("a", "10:00", 4, 1, 1, "WATERMARK"),
+        ("a", "10:00", 16, 1, 2, "LATE"),
+    ]
+    found = {f"{row['pane_start']:%H:%M}": (row["total"], row["n"], row["refinement"]) for row in readings.rows("view")}
+    assert found == {"10:00": (23, 4, 2), "10:01": (8, 1, 0)}
 
 
 def test_a_condition_over_the_result_columns_fires_through_a_restart(readings: Readings) -> None:

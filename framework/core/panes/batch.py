@@ -101,7 +101,9 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
         condition = GuardedAccumulator("fires_when", bound, results.quarantine, number=CONDITION_NUMBER)
     assert isinstance(spec.window, TimeInterval)
     no_rows = spec.columns.empty_table()
+    if spec.discards:
+        accumulators += bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history, is_of_all=True)
     slices = SliceAggregates(
         accumulators, keys, geometry, store, record, no_rows, window=spec.window, condition=condition
     )
-    return slices, AggregatePaneOutput(slices, results, last, fills)
+    return slices, AggregatePaneOutput(slices, results, last, fills, discards=spec.discards)

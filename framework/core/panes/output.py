@@ -123,6 +123,8 @@ class PaneResults(ResultRows):
         finals: pa.Array,
         reasons: pa.Array,
         ops: pa.Array | None = None,
+        *,
+        of_view: bool = False,
     ) -> None:
         """Add result rows; one entry of each argument a row, or its groups. Rows of `NO_PANE` have null bounds."""
         if self._spec.has_groups and columns:
@@ -133,7 +135,8 @@ class PaneResults(ResultRows):
         somewhere = np.where(nowhere, 0, panes)
         edges = (self._geometry.starts(somewhere), self._geometry.ends(somewhere))
         bounds = [pa.array(edge, mask=nowhere).cast(self._spec.pane_time) for edge in edges]
-        self._add(codes, bounds, columns, [refinements, finals, *([] if ops is None else [ops]), reasons])
+        firing = [refinements, finals, *([] if ops is None else [ops]), reasons]
+        self._add(codes, bounds, columns, firing, of_view=of_view)
 
     def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
         """Add a row that a state handler has emitted in `drain`; it belongs to no pane."""
@@ -194,8 +197,14 @@ class AggregatePaneOutput:
         results: PaneResults,
         last: LastResults | None = None,
         fills: Fills | None = None,
+        *,
+        discards: bool = False,
     ) -> None:
-        """`last` has the last results, where each firing takes the one before back; `fills` those without rows."""
+        """`last` has the last results, where each firing takes the one before back; `fills` those without rows.
+
+        `discards`: the results are of the new rows, and then come those of all rows of the pane, for the view.
+        """
+        self._discards = discards
         self._source = source
         self._results = results
         self._last = last
@@ -234,6 +243,9 @@ class AggregatePaneOutput:
         final, reason = fired.finals, fired.reasons
         if self._fills is not None:
             reason = pc.if_else(pa.array(fired.filled), Reason.FILLED.value, reason)
+        if self._discards:
+            columns, of_all = columns[: len(columns) // 2], columns[len(columns) // 2 :]
+            self._results.add(codes, panes, of_all, pa.array(refinements, pa.int32()), final, reason, of_view=True)
         if self._last is None:
             self._results.add(codes, panes, columns, pa.array(refinements, pa.int32()), final, reason)
             return

@@ -85,10 +85,11 @@ class SliceAggregates:
         self, table: pa.Table, cells: np.ndarray, n_cells: int, slices: np.ndarray, seq: np.ndarray
     ) -> list[State]:
         """Return the states with those of rows, or of partial rows, in them."""
-        pairs = zip(self._accumulators, self._states, strict=True)
+        pairs = [*zip(self._accumulators, self._states, strict=True)]
         if is_partial(table):
-            later = states_of(table, self._states)
-            return [one.merge(state, own, cells, n_cells) for (one, state), own in zip(pairs, later, strict=True)]
+            of_new = [state for one, state in pairs if not one.is_of_all]
+            later = states_of(table, of_new) * (len(pairs) // len(of_new))
+            return [one.merge(state, more, cells, n_cells) for (one, state), more in zip(pairs, later, strict=True)]
         joined = []
         for one, state in pairs:
             rows, cells_of_rows, numbers = table, cells, seq
@@ -135,7 +136,7 @@ class SliceAggregates:
         for one, state in zip(self._accumulators, self._states, strict=True):
             known = [pa.concat_arrays(pair) for pair in zip(state, one.empty(1, self._no_rows), strict=True)]
             own_rows = part_rows if one.begins_us is None else part_rows.only(self._has(one, slices))
-            states.append(versions.folded(one, known, own_rows, begins_anew=self._forgets))
+            states.append(versions.folded(one, known, own_rows, begins_anew=self._forgets and not one.is_of_all))
         codes, panes, rounds = (of[block.firings] for of in (rows.firings.codes, rows.firings.panes, parts.of_firings))
         index = CellIndex(self._codes, self._slices, self._lattice)
         results = [
@@ -230,14 +231,21 @@ class SliceAggregates:
         return holds
 
     def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
-        """Remove the cells of these pairs, where a cell is of a pane."""
+        """Remove what the cells of these pairs hold, where a cell is of a pane, but for what is of all its rows."""
         held = len(self._codes)
         both = np.concatenate([self._codes, codes]), np.concatenate([self._slices, panes])
         gone = number_cells(*both)[0][held:]
         keep = np.ones(held, dtype=np.bool_)
         keep[gone[gone < held]] = False
-        self._codes, self._slices = self._codes[keep], self._slices[keep]
-        self._states = [[column.filter(pa.array(keep)) for column in state] for state in self._states]
+        if any(one.is_of_all for one in self._accumulators):
+            begun = pa.array(np.where(keep, np.arange(held), held))
+            for place, one in enumerate(self._accumulators):
+                if not one.is_of_all:
+                    both_states = zip(self._states[place], one.empty(1, self._no_rows), strict=True)
+                    self._states[place] = [pa.concat_arrays(pair).take(begun) for pair in both_states]
+        else:
+            self._codes, self._slices = self._codes[keep], self._slices[keep]
+            self._states = [[column.filter(pa.array(keep)) for column in state] for state in self._states]
         self._changed = distinct(np.concatenate([self._changed, self._lattice.slots(panes)]))
         self._index = None
 

@@ -178,6 +178,7 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
     start = max((row for row in control_rows if row.kind == "resume"), key=lambda row: row.pos, default=None)
     rows = _tagged("rejected", [*refused, *_segments(outcome.rejected)], driver_bytes)
     rows += _tagged("results", [*_segments(outcome.results)], driver_bytes)
+    rows += _tagged("view", [*_segments(outcome.view)], driver_bytes)
     counts = {
         **outcome.counts,
         "rows_in": quarantined + sum(row.n for row in packed if row.kind in ("rows", "partial")),

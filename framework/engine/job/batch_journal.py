@@ -52,6 +52,7 @@ from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.framework.engine.sink.batch_output import (
     REJECTED,
     RESULTS,
+    VIEW,
     BatchOutput,
     read_large_rows,
     rows_and_hashes,
@@ -243,6 +244,8 @@ class BatchJournal:
                     "order. No table has any of them; start the job again, which runs the whole batch again"
                 )
         rows = _recorded_rows(batch, spec, context)
+        if self.declared.get("view") is None:
+            rows.pop(VIEW, None)
         writes = [
             TableWrite(
                 role=role,
@@ -253,7 +256,7 @@ class BatchJournal:
                 rows=name,
                 **(_newest_by(spec) if role == "view" else {}),
             )
-            for role, name in _OUTPUTS.items()
+            for role, name in (_OUTPUTS | ({"view": VIEW} if VIEW in rows else {})).items()
             if (path := self.declared.get(role)) is not None and name in rows
         ]
         written = {one.role: {"path": one.path, "id": one.table, "batch": batch.number} for one in writes}
@@ -359,11 +362,11 @@ def _newest_by(spec: JobSpec) -> dict[str, Any]:
 
 def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> dict[str, pa.Table]:
     """Return what is recorded of each kind of rows; those that are too many for the driver without their rows."""
-    schemas = {RESULTS: spec.results_schema, REJECTED: spec.rejected_schema}
+    schemas = {RESULTS: spec.results_schema, VIEW: spec.results_schema, REJECTED: spec.rejected_schema}
     rows = {
         tag: schema.empty_table() if tag in batch.large_tags else with_columns(batch.driver_tables[tag], schema)
         for tag, schema in schemas.items()
-        if batch.rows[tag]
+        if batch.rows.get(tag)
     }
     has_metrics = bool(rows or batch.counts["rows_in"])
     if context.downtime is not None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 RESULTS = "results"
 """Tag of the rows that the log gets, and a sink of the user's own."""
+VIEW = "view"
+"""Tag of the rows that the view gets, where they are others than those of the log."""
 REJECTED = "rejected"
 """Tag of the rows that the quarantine gets."""
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
@@ -39,7 +41,8 @@ class BatchOutput:
     Attributes:
         number: Spark's batch id.
         counts: where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups.
-        rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine).
+        rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine; "view":
+            rows for the view, if they are others).
         hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
         open_panes: key group -> panes that still take rows.
@@ -106,7 +109,8 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
     """Return what a batch did, added up over its packed output rows (`processor.OUTPUT_SCHEMA`)."""
     collected = list(packed)
     groups = [json.loads(bytes(row.body)) for row in collected if row.tag == "counts"]
-    by_tag = {tag: [row for row in collected if row.tag == tag] for tag in (RESULTS, REJECTED)}
+    by_tag = {tag: [row for row in collected if row.tag == tag] for tag in (RESULTS, VIEW, REJECTED)}
+    by_tag = {tag: rows for tag, rows in by_tag.items() if rows or tag != VIEW}
     return BatchOutput(
         number=number,
         counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},

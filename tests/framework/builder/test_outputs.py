@@ -69,21 +69,13 @@ def test_a_view_has_no_column_that_a_merge_uses_for_itself(name: str) -> None:
 
     def results(*columns: str) -> Any:
         schema = pa.schema({column: pa.string() for column in columns})
-        spec = SimpleNamespace(join=None, mixes_window_kinds=False, discards=False, results_schema=schema)
+        spec = SimpleNamespace(join=None, mixes_window_kinds=False, results_schema=schema)
         return SimpleNamespace(spec=spec)
 
     with pytest.raises(DeclarationError, match=f"the result column '{name}' has a name that a merge uses"):
         require_view("out/view", results("sensor", name))
     require_view("out/view", results("sensor", "_row_"))
     require_view(None, results("sensor", name))
-
-
-def test_a_view_is_not_of_parts_of_panes() -> None:
-    """By discarding results no row of the log has all rows of its pane."""
-    parts: Any = SimpleNamespace(spec=SimpleNamespace(join=None, mixes_window_kinds=False, discards=True))
-    with pytest.raises(DeclarationError, match="by results='discarding' no result is of all rows of its pane"):
-        require_view("out/view", parts)
-    require_view(None, parts)
 
 
 @pytest.mark.parametrize("scheme", ["s3", "s3a", "s3n"])

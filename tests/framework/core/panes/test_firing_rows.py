@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper import Cumulate, Emit, Event, EventType, Every, Operator, TimeInterval, agg
+from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Step, Watermark
 from panekeeper.framework.testing.vector import parse
 from panekeeper.state.store import MemoryStore
@@ -19,6 +21,7 @@ from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.framework.core.panes import firings
 from tests.framework.core.panes.batch_cost import Cost
 from tests.framework.core.panes.firings import rows, shown, spec_of
+from tests.framework.core.panes.test_firing_properties import BY_RULE, batches_of, by_pane, declared, panes, scripts
 from tests.model.interval_cases import vectors
 from tests.model.time_intervals import exact
 
@@ -63,6 +66,32 @@ def test_no_split_changes_a_bit(
     whole, store = run(job, steps, data.draw(st.sets(st.integers(0, len(steps)), max_size=3)))
     assert comparable([tuple(row.values()) for row in whole]) == comparable([tuple(row.values()) for row in each])
     assert store.entries == {}
+
+
+@given(window=panes(), rules=BY_RULE, script=scripts(), aggregates=st.sampled_from(("exact", "others")))
+def test_the_view_of_discarded_results_has_those_of_all_rows(
+    window: dict[str, Any], rules: dict[str, Any], script: list[tuple[Any, ...]], aggregates: str
+) -> None:
+    """Each of its rows is the one that the log has where results accumulate, wherever batches end."""
+    rules = {name: one for name, one in rules.items() if name not in ("fires_when", "then")}
+    of_rows: dict[str, agg.Aggregate] = {"n": agg.count(), "sum": agg.sum("v"), "most": agg.max("v")}
+    if aggregates == "others":
+        of_rows |= {"last": agg.last("v"), "few": agg.top_k("v", k=1), "mean": agg.expr("sum(v) / count(v)")}
+    jobs = {
+        results: spec_of(declared(window | rules | {"results": results}), None, None, **of_rows)
+        for results in ("accumulating", "discarding")
+    }
+    if "early" not in rules and "refire" not in rules:  # else each pane is fired by a rule of the others
+        jobs["accumulating"] = spec_of(declared(window | {"early": ("rows", 10**6)}), None, None, **of_rows)
+    views, store = list[pa.Table](), MemoryStore()
+    for batch in batches_of(script):
+        done = KeyGroupRunner(jobs["discarding"], store).run(batch)
+        assert (done.view is None) == (done.results is None)
+        views += [] if done.view is None else [done.view]
+    log = firings.run(jobs["accumulating"], batches_of(script))
+    names = [*of_rows, "refinement", "is_final", "reason"]
+    view = pa.concat_tables(views) if views else log.slice(0, 0)
+    assert by_pane(shown(view, *names)) == by_pane(shown(log, *names))
 
 
 class Contents(Operator):
