@@ -143,8 +143,9 @@ def without_own_frames(function: Callable[P, R]) -> Callable[P, R]:
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except PanekeeperError as error:
-            error.cause = error.cause or error.__cause__
+        except (PanekeeperError, KeyboardInterrupt) as error:  # the latter from `await_end`
+            if isinstance(error, PanekeeperError):
+                error.cause = error.cause or error.__cause__
             error.__cause__ = error.__traceback__ = None
             raise  # adds no frame, not even this one
 

@@ -484,7 +484,7 @@ class Job:
             self._lease.release_if_ended()
             self._tick_scheduler.close()
             if self._failure is not None:
-                raise self._failure
+                raise self._to_panekeeper_error(self._failure) from None
         return ended
 
     def _end_with_session(self) -> None:
@@ -522,4 +522,5 @@ class Job:
 
     def _state(self) -> JobState:
         state = JobState.FLUSHED if self.finished else streaming.state_of(self._query, self._failure)
-        return JobState.ENDED if state is JobState.FAILED and self._was_ended_by_spark() else state
+        is_failure = self._failure is not None or not self._was_ended_by_spark()  # a failure before that remains one
+        return JobState.ENDED if state is JobState.FAILED and not is_failure else state

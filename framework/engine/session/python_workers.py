@@ -132,7 +132,25 @@ def code_variables(context: Any) -> dict[str, str]:
 
 def import_path() -> str:
     """Return the path of this program as `PYTHONPATH`: a worker that has it imports the same files."""
-    return os.pathsep.join(dict.fromkeys(str(Path(entry).absolute()) for entry in sys.path))
+    entries = [str(Path(entry).absolute()) for entry in sys.path]
+    if not all(map(os.path.isabs, sys.path)):  # as in a kernel, which may have changed its folder since it imported
+        entries += [_folder(file) for name, file in _files_of_modules() if "." not in name]
+    return os.pathsep.join(dict.fromkeys(entries))
+
+
+def _folder(file: str) -> str:
+    """Return the entry of the path by which a module of this file is found."""
+    path = Path(file)
+    return str(path.parent.parent if path.name == "__init__.py" else path.parent)
+
+
+def _files_of_modules() -> Iterator[tuple[str, str]]:
+    """Yield the name and the file of each imported module that is not installed."""
+    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if isinstance(file, str) and not file.startswith(installed):
+            yield name, file
 
 
 def code_version() -> str:
@@ -141,15 +159,12 @@ def code_version() -> str:
     A worker keeps the modules that it has imported. Spark starts others where a variable of theirs differs, so after
     an edit and a reload no worker goes on with the code of before.
     """
-    installed = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
     changed = []
-    for module in [*sys.modules.values()]:
-        file = getattr(module, "__file__", None)
-        if isinstance(file, str) and not file.startswith(installed):
-            with suppress(OSError):
-                written = Path(file).stat().st_mtime_ns
-                if _first_seen.setdefault(file, written) != written:
-                    changed.append(f"{file} {written}")
+    for _, file in _files_of_modules():
+        with suppress(OSError):
+            written = Path(file).stat().st_mtime_ns
+            if _first_seen.setdefault(file, written) != written:
+                changed.append(f"{file} {written}")
     return hashlib.sha256("\n".join(sorted(changed)).encode()).hexdigest()[:16] if changed else ""
 
 

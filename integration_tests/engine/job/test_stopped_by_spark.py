@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 STOPPED_SESSION = """
 import sys
 from pathlib import Path
-from panekeeper import TimeInterval, agg, session, windowed
+from panekeeper import JobFailed, TimeInterval, agg, session, windowed
 
 folder = Path(sys.argv[1])
 spark = session("stopped")
@@ -28,9 +28,25 @@ rows = spark.readStream.schema("sensor string, at timestamp, value bigint").json
 window = windowed(rows, name="stopped", partition_by="sensor", event_time="at").window(TimeInterval(60))
 job = window.aggregate(n=agg.count()).to_delta(folder / "log").start(checkpoint=folder / "checkpoint")
 job.process_available()
+
+def fail(report):
+    raise ValueError("of the user")
+
+broken = window.aggregate(n=agg.count()).to_delta(folder / "log2").start(checkpoint=folder / "checkpoint2")
+try:
+    broken.on_batch(fail, on_error="fail")
+    broken.process_available()
+except JobFailed:
+    pass
+while broken.running:
+    pass
 spark.stop()
 assert job.await_end(timeout=60)
 print(job.status().state.value)
+try:
+    broken.await_end(timeout=60)
+except JobFailed as error:
+    print(broken.status().state.value, str(error).partition("\\n")[0])
 """
 
 
@@ -61,12 +77,14 @@ def test_a_query_that_is_stopped_amid_a_batch_has_not_failed(readings: Readings)
 
 
 def test_a_job_ends_with_its_session(tmp_path: Path) -> None:
-    """An idle query does not notice that its session has stopped: the job ends and gives its checkpoint back."""
+    """An idle query does not notice that: the job ends and gives its checkpoint back. One that had failed remains so."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in/0.json").write_text('{"sensor": "a", "at": "2026-01-01T10:00:00Z", "value": 1}\n')
     given = [sys.executable, "-c", STOPPED_SESSION, str(tmp_path)]
     done = subprocess.run(given, capture_output=True, text=True, timeout=300, check=True)
-    assert done.stdout.split() == ["ended"]
-    (ended,) = (tmp_path / "checkpoint").glob("epochs/*/panekeeper/stopped.json")
-    assert json.loads(ended.read_text())["state"] == "ended"
+    ended, failed = done.stdout.splitlines()
+    assert ended == "ended"
+    assert failed == "failed job 'stopped' stopped: ValueError: of the user"
+    (stopped,) = (tmp_path / "checkpoint").glob("epochs/*/panekeeper/stopped.json")
+    assert json.loads(stopped.read_text())["state"] == "ended"
     assert not [*(tmp_path / "checkpoint").glob("epochs/*/panekeeper/running.json")]

@@ -31,6 +31,20 @@ def test_an_error_shows_where_it_was_called_and_nothing_of_ours() -> None:
     assert "Java" not in shown
 
 
+def test_an_interrupted_wait_shows_no_code_of_ours() -> None:
+    """In a notebook the cell shows its own line alone."""
+
+    @without_own_frames
+    def waits() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        waits()
+    assert [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)] == [
+        "test_an_interrupted_wait_shows_no_code_of_ours"
+    ]
+
+
 def test_an_error_of_python_keeps_its_frames() -> None:
     """It is a fault, of the user's code or of ours, and whoever looks for it needs them."""
 

@@ -90,6 +90,22 @@ def test_workers_import_what_the_program_imports(monkeypatch: pytest.MonkeyPatch
     assert len(found) == len({*found})
 
 
+def test_workers_find_what_was_imported_before_the_folder_was_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The empty entry of a kernel's path means another folder then; a package is found beside its own folder."""
+    (tmp_path / "beside_the_notebook.py").write_text("")
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "package_beside").mkdir()
+    (tmp_path / "package" / "package_beside" / "__init__.py").write_text("")
+    monkeypatch.setattr(sys, "path", ["", "package", *sys.path])
+    monkeypatch.chdir(tmp_path)
+    for name in ("beside_the_notebook", "package_beside"):
+        import_module(name)
+    monkeypatch.chdir("/")
+    assert {str(tmp_path), str(tmp_path / "package")} <= {*import_path().split(os.pathsep)}
+
+
 def test_a_module_that_was_edited_is_imported_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By workers that Spark starts for another environment; a module that is only imported later changes nothing."""
     monkeypatch.syspath_prepend(tmp_path)
