@@ -25,14 +25,18 @@ from panekeeper import JobFailed, TimeInterval, agg, session, windowed
 folder = Path(sys.argv[1])
 spark = session("stopped")
 rows = spark.readStream.schema("sensor string, at timestamp, value bigint").json(str(folder / "in"))
-window = windowed(rows, name="stopped", partition_by="sensor", event_time="at").window(TimeInterval(60))
-job = window.aggregate(n=agg.count()).to_delta(folder / "log").start(checkpoint=folder / "checkpoint")
+
+def start(name):
+    window = windowed(rows, name=name, partition_by="sensor", event_time="at").window(TimeInterval(60))
+    return window.aggregate(n=agg.count()).to_delta(folder / f"log_{name}").start(checkpoint=folder / name)
+
+job = start("stopped")
 job.process_available()
 
 def fail(report):
     raise ValueError("of the user")
 
-broken = window.aggregate(n=agg.count()).to_delta(folder / "log2").start(checkpoint=folder / "checkpoint2")
+broken = start("broken")
 try:
     broken.on_batch(fail, on_error="fail")
     broken.process_available()
@@ -77,14 +81,14 @@ def test_a_query_that_is_stopped_amid_a_batch_has_not_failed(readings: Readings)
 
 
 def test_a_job_ends_with_its_session(tmp_path: Path) -> None:
-    """An idle query does not notice that: the job ends and gives its checkpoint back. One that had failed remains so."""
+    """An idle query does not notice that: the job ends and gives its checkpoint back. A failed one remains failed."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in/0.json").write_text('{"sensor": "a", "at": "2026-01-01T10:00:00Z", "value": 1}\n')
     given = [sys.executable, "-c", STOPPED_SESSION, str(tmp_path)]
     done = subprocess.run(given, capture_output=True, text=True, timeout=300, check=True)
     ended, failed = done.stdout.splitlines()
     assert ended == "ended"
-    assert failed == "failed job 'stopped' stopped: ValueError: of the user"
-    (stopped,) = (tmp_path / "checkpoint").glob("epochs/*/panekeeper/stopped.json")
+    assert failed == "failed job 'broken' stopped: ValueError: of the user"
+    (stopped,) = (tmp_path / "stopped").glob("epochs/*/panekeeper/stopped.json")
     assert json.loads(stopped.read_text())["state"] == "ended"
-    assert not [*(tmp_path / "checkpoint").glob("epochs/*/panekeeper/running.json")]
+    assert not [*(tmp_path / "stopped").glob("epochs/*/panekeeper/running.json")]
