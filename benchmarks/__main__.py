@@ -87,7 +87,7 @@ def _measure(workload: Workload, environment: RunEnvironment, cache: Path, setti
 def _run_of(entry: WorkloadEntry, cache: Path, setting: dict[str, Any]) -> BenchmarkRun:
     files = setting.get("files", entry.files)
     keys = max(1, setting["keys"] * entry.key_factor // entry.share)
-    given = write_input(cache, files=files, rows=max(100, setting["rows"] // entry.share), keys=keys)
+    given = write_input(cache, files=files, rows=max(100, setting["rows"] // entry.share), keys=keys, kind=entry.kind)
     return BenchmarkRun(contender=entry.contender, given=given, warm=min(entry.warm, files - 1))
 
 

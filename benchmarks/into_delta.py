@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from benchmarks.contenders import RunEnvironment, TimedBatch
+from benchmarks.contenders import RunEnvironment, TimedBatch, before_the_end
 from benchmarks.data import COLUMNS, Input, file_start_us
 from benchmarks.tables import CHECKPOINT, LOG, TableJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _PERIOD = 1.0  # seconds between two files
 _LIMIT = 120.0  # seconds in which a file must become visible
@@ -30,19 +34,28 @@ class _TableContender:
 
     job: TableJob
     columns: tuple[str, ...]
+    compared_before: str | None = None
+    """Only results with a time in this column that is before the end of the input are compared."""
+    streams: int = 1
+    """The job reads the input so many times."""
 
     @property
     def name(self) -> str:
         """Its name in the results."""
         return self.job.name
 
+    def sources(self, given: Input, environment: RunEnvironment) -> list[DataFrame]:
+        """Return the streams that the job reads."""
+        return [environment.read(given, stream=f"{number}") for number in range(self.streams)]
+
     def results(self, given: Input, environment: RunEnvironment) -> pa.Table:
         """Run over the input and return the table, without the columns that only Panekeeper has."""
         folder = environment.new_folder()
-        self.job.start(environment.read(given), folder, continuous=False).await_end()
+        self.job.start(self.sources(given, environment), folder, continuous=False).await_end()
         table = environment.spark.read.format("delta").load(str(folder / LOG)).toArrow()
         shutil.rmtree(folder)
-        return table.select(self.columns)
+        table = table.select(self.columns)
+        return table if self.compared_before is None else before_the_end(table, self.compared_before, given)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +65,7 @@ class DeltaContender(_TableContender):
     def measure(self, given: Input, environment: RunEnvironment) -> list[TimedBatch]:
         """Run over the input and return its micro-batches, in order."""
         folder = environment.new_folder()
-        running = self.job.start(environment.read(given), folder, continuous=False)
+        running = self.job.start(self.sources(given, environment), folder, continuous=False)
         running.await_end()
         shutil.rmtree(folder)
         return running.batches()
@@ -70,7 +83,7 @@ class StartContender(_TableContender):
             before = _last_commit(folder)
             is_committed = partial(_has_commit_after, folder, before)
             began = time.monotonic()
-            running = self.job.start(environment.read(replace(given, files=files)), folder, continuous=False)
+            running = self.job.start(self.sources(replace(given, files=files), environment), folder, continuous=False)
             _wait_until(is_committed)
             starts.append(TimedBatch(given.rows, time.monotonic() - began))
             running.await_end()
@@ -92,7 +105,7 @@ class DelayContender(_TableContender):
         source = environment.spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1).parquet(str(watched))
         visible = VisiblePanes(folder / LOG, [file_start_us(number) for number in range(given.files)])
         visible.start()
-        running = self.job.start(source, folder, continuous=True)
+        running = self.job.start([source], folder, continuous=True)
         appeared: list[float] = []
         for number, path in enumerate(given.paths):
             if number:

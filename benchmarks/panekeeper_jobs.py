@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from benchmarks.contenders import Query
 from panekeeper import (
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 PANES = ("key", "pane_start", "pane_end")
 SESSIONS = ("key", "session_start", "session_end")
 FIRINGS = ("key", "fired_at")
+_BEGIN_US = 1_700_000_000_000_000
+_IN_A_DAY = 86_400 // 50
+"""50 seconds become a day."""
 
 
 class Median(Operator):
@@ -92,3 +96,29 @@ SLIDING_COUNT = Sliding(evict=Count(100), trigger=Count(10))
 SLIDING_TIME = Sliding(evict=Time(20), trigger=Count(10))
 TUMBLING_COUNT = Tumbling(Count(50))
 TUMBLING_DELTA = Tumbling(Delta("ts", 20))
+
+
+def distinct(source: DataFrame, checkpoint: str) -> DataFrame:
+    """The number of distinct whole values of each key and pane."""
+    stream = windowed(with_whole_values(source), name="distinct", partition_by="key", event_time="ts")
+    computed = stream.window(TimeInterval(50)).aggregate(distinct=agg.count_distinct("whole"))
+    return computed.transform(checkpoint=checkpoint).select(*PANES, "distinct")
+
+
+def days(window: TimeInterval) -> Query:
+    """As `panes`, with times so far apart that a file has two days."""
+
+    def query(source: DataFrame, checkpoint: str) -> DataFrame:
+        return panes_query(window)(_spread(source), checkpoint)
+
+    return query
+
+
+def _spread(source: DataFrame) -> DataFrame:
+    since = F.unix_micros("ts") - _BEGIN_US
+    return source.withColumn("ts", F.timestamp_micros(since * _IN_A_DAY + _BEGIN_US))
+
+
+def with_whole_values(source: DataFrame) -> DataFrame:
+    """Return rows with the whole part of the value: 100 of them."""
+    return source.withColumn("whole", F.col("v").cast("int"))

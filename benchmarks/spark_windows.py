@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from benchmarks.contenders import Query
+from benchmarks.panekeeper_jobs import with_whole_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -41,3 +42,11 @@ def sessions_query(gap: str) -> Query:
         return counted.select("key", *bounds, "highest", "n")
 
     return query
+
+
+def distinct_query(source: DataFrame, _checkpoint: str) -> DataFrame:
+    """The number of distinct whole values of each key and window; streams have no `count(DISTINCT ...)`."""
+    rows = with_whole_values(source).withWatermark("ts", "0 seconds")
+    sets = rows.groupBy("key", F.window("ts", "50 seconds")).agg(F.size(F.collect_set("whole")).alias("distinct"))
+    bounds = (F.col(f"window.{name}").alias(f"pane_{name}") for name in ("start", "end"))
+    return sets.select("key", *bounds, "distinct")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from benchmarks.contenders import Query, TimedBatch, query_batches
+from benchmarks.contenders import TimedBatch, query_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -45,7 +45,7 @@ class TableJob(Protocol):
         """Its name in the results."""
         ...
 
-    def start(self, source: DataFrame, folder: Path, *, continuous: bool) -> RunningTableJob:
+    def start(self, sources: Sequence[DataFrame], folder: Path, *, continuous: bool) -> RunningTableJob:
         """Start it, or resume it from the folder; it ends by itself unless it is `continuous`."""
         ...
 
@@ -55,12 +55,13 @@ class SparkTableJob:
     """Spark's own query into a Delta table."""
 
     name: str
-    query: Query
+    query: Callable[..., DataFrame]
+    """A `Query`, or one of several streams."""
 
-    def start(self, source: DataFrame, folder: Path, *, continuous: bool) -> RunningTableJob:
+    def start(self, sources: Sequence[DataFrame], folder: Path, *, continuous: bool) -> RunningTableJob:
         """Start the query."""
         checkpoint = str(folder / CHECKPOINT)
-        writer = self.query(source, checkpoint).writeStream.format("delta").option("checkpointLocation", checkpoint)
+        writer = self.query(*sources, checkpoint).writeStream.format("delta").option("checkpointLocation", checkpoint)
         trigger = writer.trigger(processingTime="0 seconds") if continuous else writer.trigger(availableNow=True)
         return _RunningQuery(trigger.start(str(folder / LOG)))
 
@@ -70,13 +71,13 @@ class PanekeeperTableJob:
     """A Panekeeper job into its Delta tables: log, quarantine, metrics, and a view if there is to be one."""
 
     name: str
-    computed: Callable[[DataFrame], Computation]
+    computed: Callable[..., Computation]
     view: bool = False
 
-    def start(self, source: DataFrame, folder: Path, *, continuous: bool) -> RunningTableJob:
+    def start(self, sources: Sequence[DataFrame], folder: Path, *, continuous: bool) -> RunningTableJob:
         """Start the job."""
         began = time.monotonic()
-        target = self.computed(source).to_delta(folder / LOG, view=folder / VIEW if self.view else None)
+        target = self.computed(*sources).to_delta(folder / LOG, view=folder / VIEW if self.view else None)
         job = target.start(checkpoint=folder / CHECKPOINT, trigger="immediate" if continuous else "available_now")
         return _RunningJob(job, began)
 

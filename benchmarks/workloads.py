@@ -6,16 +6,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from benchmarks import bytewax_flow, panekeeper_jobs, spark_per_key, spark_windows
+from benchmarks import bytewax_flow, flink_sql, joins, nexmark, panekeeper_jobs, spark_per_key, spark_windows
 from benchmarks.bytewax_flow import DataflowContender
 from benchmarks.contenders import Contender, Query, SparkContender
+from benchmarks.data import DAYS, EVENTS, ROWS, InputKind
 from benchmarks.into_delta import DelayContender, DeltaContender, StartContender
 from benchmarks.tables import PanekeeperTableJob, SparkTableJob, TableJob
-from panekeeper import Every, Session, TimeInterval
+from panekeeper import Calendar, Every, Session, TimeInterval
 
 US = "panekeeper"
 SPARK = "spark groupBy(window)"
 SPARK_SESSIONS = "spark groupBy(session_window)"
+SPARK_JOIN = "spark join of two streams to Delta"
+FIXED = "panekeeper, panes of a fixed length"
 SPARK_DELTA = "spark groupBy(window) to Delta"
 PER_KEY = "spark transformWithStateInPandas"
 COMPLETE_ONLY = "panekeeper, when panes are complete"
@@ -41,6 +44,7 @@ class WorkloadEntry:
         warm: number of batches at the beginning that do not count.
         aim: the ratio of Panekeeper's rate to its own that is aimed at; None for Panekeeper, or where there is none.
         unit: what the measured seconds are.
+        kind: what it reads.
     """
 
     contender: Contender
@@ -50,6 +54,7 @@ class WorkloadEntry:
     warm: int = 2
     aim: float | None = None
     unit: str = "s a batch"
+    kind: InputKind = ROWS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,6 +248,68 @@ def firing(name: str, rule: str, window: TimeInterval) -> Workload:
     )
 
 
+def distinct() -> Workload:
+    """Exact numbers of distinct values."""
+    peer = SparkContender(name="spark size(collect_set())", query=spark_windows.distinct_query)
+    return Workload(
+        name="count-distinct",
+        what="TimeInterval(50): exact count_distinct of 100 values",
+        us=_us(panekeeper_jobs.distinct),
+        peers=[WorkloadEntry(contender=peer, aim=1.0)],
+    )
+
+
+def calendar() -> Workload:
+    """Days of a zone, in months in which its clocks do not change."""
+    ours = Calendar("day", zone="America/New_York")
+    peer = SparkContender(name=FIXED, query=panekeeper_jobs.days(TimeInterval("1 day", interval_offset="5 hours")))
+    return Workload(
+        name="calendar",
+        what='Calendar("day", zone="America/New_York"): max and count; against TimeInterval("1 day")',
+        us=_us(panekeeper_jobs.days(ours)),
+        peers=[WorkloadEntry(contender=peer, aim=1.0)],
+    )
+
+
+def joins_into_delta() -> list[Workload]:
+    """Joins of two streams, written to a Delta table."""
+    made = []
+    for name, what, job, query, columns, before in (
+        ("within", "join_within(2, 2)", joins.within, joins.spark_within, joins.WITHIN, None),
+        ("panes", "TimeInterval(5), join", joins.of_panes, joins.spark_of_panes, joins.OF_PANES, "pane_end"),
+    ):
+        ours = DeltaContender(job=PanekeeperTableJob(name=US, computed=job), columns=columns, streams=2)
+        spark = SparkTableJob(name=SPARK_JOIN, query=query)
+        theirs = DeltaContender(job=spark, columns=columns, streams=2, compared_before=before)
+        us, peer = (WorkloadEntry(contender=one, share=_MIDDLE, files=12) for one in (ours, theirs))
+        text = f"{what}: pairs of rows, 20,000 rows a batch, into Delta"
+        made.append(Workload(name=f"to-delta-join-{name}-20000", what=text, us=us, peers=[replace(peer, aim=1.0)]))
+    return made
+
+
+def _flink(name: str, like: WorkloadEntry) -> list[WorkloadEntry]:
+    if not flink_sql.installed() or name not in flink_sql.QUERIES:
+        return []
+    return [replace(like, contender=flink_sql.FlinkContender(query=name), files=3, warm=0)]
+
+
+def nexmark_queries() -> list[Workload]:
+    """The queries of Nexmark that Spark can say."""
+    made = []
+    for name in nexmark.RESULTS:
+        before = "pane_end" if name == "q8" else None
+        us, peer = (
+            WorkloadEntry(contender=one, share=SMALL, kind=DAYS if name in nexmark.OF_DAYS else EVENTS)
+            for one in (
+                SparkContender(name=US, query=nexmark.ours(name)),
+                SparkContender(name="spark SQL", query=nexmark.spark(name), compared_before=before),
+            )
+        )
+        what = f"Nexmark, query {name[1:]}, 100,000 events a batch"
+        made.append(Workload(name=f"nexmark-{name}", what=what, us=us, peers=[peer, *_flink(name, peer)]))
+    return made
+
+
 def in_arrival_order() -> list[Workload]:
     """Windows in arrival order, with the rows' own time as the clock."""
     return [
@@ -305,6 +372,10 @@ def workloads() -> list[Workload]:
         kept_sessions(),
         firing("early-at-rows", "early=Every(rows=10)", TimeInterval(50, early=Every(rows=10))),
         firing("on-update", 'emit="on_update"', TimeInterval(50, emit="on_update")),
+        distinct(),
+        calendar(),
+        *joins_into_delta(),
+        *nexmark_queries(),
         *in_arrival_order(),
         delay(),
         starts("start", "from the declaration to the first committed batch of a new checkpoint", 1),
