@@ -312,3 +312,16 @@ def test_a_message_shows_the_beginning_of_the_data(known: dict[str, Calendar]) -
     assert len(str(change.differences[0])) < 500
     other = recorded(job(Calendar("day", zone="America/Bogota", discard_age="30 hours")))
     assert Compatibility.NEEDS_FLUSH in {one.compatibility for one in compare_declarations(first, other)}
+
+
+def test_other_data_keep_the_state_of_each_port(known: dict[str, Calendar]) -> None:
+    """Else a new version of the zone data would refuse every start of a job with several ports."""
+    first, second = (
+        recorded(job(known[zone])) | {f"port_1.{name}": value for name, value in recorded(job(known[zone])).items()}
+        for zone in ("America/New_York", "America/Bogota")
+    )
+    assert {one.compatibility for one in compare_declarations(first, second)} == {Compatibility.COMPATIBLE}
+    assert calendars_with_other_data(first, second) == ["window.", "port_1.window."]
+    record = upgraded(first, second, committed=0, watermark_us=None, last_pane=None, edges_until_us=BEGIN)
+    (former,) = History.of(record).former_zone_data("America/New_York")
+    assert (former.zone_data, former.until_us) == (known["America/New_York"].zone_data, BEGIN)
