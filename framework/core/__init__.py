@@ -25,5 +25,6 @@ sessions/               sessions in event time
 by_row/                 windows that end at, or begin after, each row
 arrival/                windows in arrival order: tumbling, sliding, batched
 joins/                  which rows of two ports match, and which are given up?
+inspection/             what is open in the stored state, and what does it wait for? Read only
 aggregates/             how do aggregates fold rows and merge partial results, on columns?
 """

@@ -13,7 +13,7 @@ from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
 from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_header, encode_header
-from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND
+from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 _SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
@@ -48,6 +48,13 @@ class SessionContents(Protocol):
     def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
         """As `save`, for new archives; what they hold is no longer in memory."""
         ...
+
+
+def stored_sessions(record: SessionRecord, store: KeyGroupStore) -> list[pa.Table]:
+    """Return all open sessions of a key group as they are stored, without what they hold."""
+    leaves = [leaf for leaf, one in record.leaves.items() if one[SESSIONS]]
+    leaves += [ARCHIVES + number for number in record.archives]
+    return [decode_header(store.read(SESSIONS_KIND, leaf, 0))[1][_SESSIONS_TABLE] for leaf in leaves]
 
 
 class SessionStorage:

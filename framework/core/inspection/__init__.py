@@ -1,0 +1,9 @@
+"""What is open in the stored state of a key group, as values: read only, beside what the windows themselves do.
+
+recorded.py    what does the recorded declaration of a job say of the window of a port?
+panes.py       which panes are open for which partition, and what does each wait for?
+sessions.py    which sessions are open?
+arrivals.py    what has each partition of a window in arrival order, and when does it fire?
+open_work.py   what is open in a key group, whatever its window?
+reasons.py     why did a pane fire, why not yet, or why is there nothing of it?
+"""

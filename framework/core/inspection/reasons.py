@@ -1,0 +1,321 @@
+"""Why did a pane fire, why has it not yet, or why is there nothing of it? Facts in, one answer out.
+
+The facts are what is stored of the pane, the watermark and how it came about, and what the tables have of it. The
+answer says no more than they do: a batch that nothing tells is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.declarations.durations import duration_text
+from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.records import NO_WATERMARK
+
+
+class Verdict(Enum):
+    """What has become of a pane of a partition.
+
+    Attributes:
+        FIRED: it has fired once, and is open for late rows.
+        REFINED: it has fired several times, and is open for late rows.
+        WAITING: it has rows that no firing has had, or has not fired as complete.
+        CLOSED: it has fired, and takes no more rows.
+        DROPPED: its rows came too late, and are in the quarantine.
+        QUARANTINED: its rows, or its firing, could not be computed, and are in the quarantine.
+        NEVER: no row of it is known.
+    """
+
+    FIRED = "fired"
+    REFINED = "refined"
+    WAITING = "waiting"
+    CLOSED = "closed"
+    DROPPED = "dropped"
+    QUARANTINED = "quarantined"
+    NEVER = "never was"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Firing:
+    """A firing in the log: its number, why, whether none follows, and the batch that wrote it, if that is known."""
+
+    refinement: int
+    reason: str
+    is_final: bool
+    batch: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A row, or a firing, of the partition in the quarantine; `at` is its event time, or the start of its pane, us."""
+
+    reason: str
+    detail: str
+    at: int | None = None
+    batch: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTime:
+    """How far event time has come in a port, or a partition of what it reads; all in us.
+
+    Attributes:
+        name: of the source, as `port 1`.
+        reached: the greatest event time seen, less the delay; None: no row yet.
+        delay: the delay of the port; None: it is not recorded.
+        silent: how long it has brought no row; None: that is not known.
+        idle_after: after how long it is idle; None: never.
+    """
+
+    name: str
+    reached: int | None
+    delay: int | None = None
+    silent: int | None = None
+    idle_after: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the watermark goes on without it."""
+        return self.idle_after is not None and self.silent is not None and self.silent >= self.idle_after
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaneFacts:
+    """What is known of one pane of one partition; times in us.
+
+    Attributes:
+        start: its first instant.
+        end: the first instant after it.
+        ready_at: the watermark at which it fires without further rules.
+        closes_at: the watermark that closes it.
+        watermark: the one that its key group has acted on.
+        held: the row of `open_panes`; None if nothing is stored of it.
+        firings: those in the log, in their order.
+        refused: what the quarantine has of the partition in this pane.
+        watermarks: batch -> its watermark, `NO_WATERMARK` for none yet, of the batches that the metrics tell.
+        sources: how far event time has come.
+        follows: whether a batch acts on the event time that the batches before it have read, as Spark's watermark does.
+        ahead: the watermark of the next batch, where that is known already.
+        is_flushed: a flush has closed all panes.
+        nearest: what there is instead, in words.
+    """
+
+    start: int
+    end: int
+    ready_at: int
+    closes_at: int
+    watermark: int = NO_WATERMARK
+    held: Mapping[str, Any] | None = None
+    firings: Sequence[Firing] = ()
+    refused: Sequence[Refusal] = ()
+    watermarks: Mapping[int, int] = field(default_factory=dict)
+    sources: Sequence[SourceTime] = ()
+    follows: bool = False
+    ahead: int | None = None
+    is_flushed: bool = False
+    nearest: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each."""
+
+    verdict: Verdict
+    batch: int | None = None
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return "\n".join([self.verdict.value, *(f"  {one}" for one in self.reasons)])
+
+
+def why(facts: PaneFacts) -> Answer:
+    """Return what has become of a pane, and why."""
+    if facts.held is not None:
+        return _of_open(facts, facts.held)
+    if facts.firings:
+        last = facts.firings[-1]
+        closed = f"it closed at the watermark {_time(facts.closes_at)}, and its rows are removed"
+        by_flush = "a flush has closed it, with all other panes"
+        reasons = [*_firing_lines(facts), by_flush if facts.is_flushed else closed]
+        return Answer(verdict=Verdict.CLOSED, batch=last.batch, reasons=tuple(reasons))
+    late = [one for one in facts.refused if one.reason == "LATE"]
+    others = [one for one in facts.refused if one.reason != "LATE"]
+    if others:
+        reasons = [f"{one.reason} in batch {_known(one.batch)}: {one.detail.partition(chr(10))[0]}" for one in others]
+        return Answer(verdict=Verdict.QUARANTINED, batch=others[0].batch, reasons=tuple(reasons))
+    if late:
+        reasons = [
+            f"a row of {_time(one.at) if one.at is not None else 'no event time'} was dropped in batch "
+            f"{_known(one.batch)}: {one.detail}"
+            for one in late
+        ]
+        reasons.append(f"the pane takes rows until the watermark reaches {_time(facts.closes_at)}")
+        return Answer(verdict=Verdict.DROPPED, batch=late[0].batch, reasons=tuple(reasons))
+    return Answer(verdict=Verdict.NEVER, reasons=tuple(_never_lines(facts)))
+
+
+def _of_open(facts: PaneFacts, held: Mapping[str, Any]) -> Answer:
+    fired = int(held["firings"])
+    rows = "" if held["rows"] is None else f", with {held['rows']} row{'s' if held['rows'] != 1 else ''}"
+    if held["unfired"]:
+        reasons = [*_firing_lines(facts), *_waiting_lines(facts, held, rows)]
+        return Answer(verdict=Verdict.WAITING, reasons=tuple(reasons))
+    reasons = [
+        *_firing_lines(facts),
+        f"it takes late rows until the watermark, now {_time(facts.watermark)}, reaches {_time(facts.closes_at)}",
+    ]
+    batch = facts.firings[-1].batch if facts.firings else None
+    if batch is None and fired == 1:
+        batch = _batch_at(facts, facts.ready_at)
+    return Answer(verdict=Verdict.REFINED if fired > 1 else Verdict.FIRED, batch=batch, reasons=tuple(reasons))
+
+
+def _firing_lines(facts: PaneFacts) -> list[str]:
+    """Return a line for each firing, with the arithmetic of the watermark for the one on completion."""
+    lines = []
+    by_state = facts.held is not None and not facts.firings and facts.held["firings"]
+    for one in facts.firings or ([Firing(refinement=0, reason="WATERMARK", is_final=False)] if by_state else []):
+        batch = one.batch
+        if one.reason == "WATERMARK":
+            batch = _batch_at(facts, facts.ready_at) if batch is None else batch
+            lines.append(f"it fired{_in(batch)}: {_passed(facts, batch)}")
+        else:
+            lines.append(f"it fired{_in(batch)}: {_REASONS.get(one.reason, one.reason)}")
+    return lines
+
+
+_REASONS = {
+    "LATE": "late rows had come, and the watermark advanced (LATE)",
+    "EARLY": "a rule for early firings (EARLY)",
+    "FLUSH": "the job was flushed (FLUSH)",
+}
+
+
+def _passed(facts: PaneFacts, batch: int | None) -> str:
+    """Return how the watermark came to pass what the pane waited for."""
+    until = _time(facts.ready_at)
+    if batch is None or batch not in facts.watermarks:
+        return f"the watermark reached {until}"
+    now = facts.watermarks[batch]
+    before = max((us for one, us in facts.watermarks.items() if one < batch), default=None)
+    came = "" if before in (None, NO_WATERMARK) else f" from {_time(before)}"
+    text = f"the watermark went{came} to {_time(now)}, and so reached {until}"
+    delays = {one.delay for one in facts.sources}
+    if len(facts.sources) == 1 and (delay := delays.pop()) is not None:
+        whose = "the batches before it" if facts.follows else "it"
+        text += (
+            f"; it is the greatest event time that {whose} had read, {_time(now + delay)}, less the delay of "
+            f"{duration_text(delay / 1e6)}"
+        )
+    return text
+
+
+def _waiting_lines(facts: PaneFacts, held: Mapping[str, Any], rows: str) -> list[str]:
+    lines = []
+    at, now = held["fires_at"], facts.watermark
+    if at is not None and facts.end <= now and at == now + 1:
+        lines.append(f"it waits for any watermark greater than {_time(now)}: rows have come after its end{rows}")
+    elif at is not None:
+        lines.append(f"it waits for a watermark of {_time(at)}{rows}; the watermark is {_time(now)}")
+    else:
+        lines.append(f"no watermark makes it fire before it closes at {_time(facts.closes_at)}{rows}")
+    if held["next_rows"] is not None:
+        lines.append(f"or it fires after {held['next_rows']} more rows")
+    if held["next_clock"] is not None:
+        lines.append(f"or it fires by the wall clock at {_time(held['next_clock'])}")
+    if at is not None and facts.ahead is not None and facts.ahead >= at:
+        lines.append(f"the next batch has the watermark {_time(facts.ahead)}, and fires it")
+    return [*lines, *_source_lines(facts)]
+
+
+def _source_lines(facts: PaneFacts) -> list[str]:
+    """Return a line for each source that the watermark is taken from, the one that holds it back first."""
+    lines = []
+    for one in sorted(facts.sources, key=lambda one: (one.reached is not None, one.reached)):
+        if one.reached is None:
+            lines.append(f"{one.name} has had no row yet{_silence(one)}")
+            continue
+        seen = "" if one.delay is None else f" at {_time(one.reached + one.delay)} less {_text(one.delay)}"
+        lines.append(f"{one.name} stands{seen or ' where it is'}: {_time(one.reached)}{_silence(one)}")
+    return lines
+
+
+def _silence(one: SourceTime) -> str:
+    if one.silent is None:
+        return ""
+    idle = "" if one.idle_after is None else f" (idle at {_text(one.idle_after)})"
+    counts = "; it is idle, so the watermark goes on without it" if one.is_idle else ""
+    return f", and has had no row for {_text(one.silent)}{idle}{counts}"
+
+
+def _never_lines(facts: PaneFacts) -> list[str]:
+    lines = []
+    if facts.is_flushed:
+        lines.append("the job was flushed, and takes no more rows")
+    elif facts.watermark >= facts.closes_at:
+        lines.append(
+            f"the watermark, {_time(facts.watermark)}, has passed {_time(facts.closes_at)}, at which the pane "
+            "closed: neither the log nor the quarantine has anything of it"
+        )
+    else:
+        lines.append(
+            f"it is open for rows until the watermark, now {_time(facts.watermark)}, reaches "
+            f"{_time(facts.closes_at)}, and has none"
+        )
+    return [*lines, *facts.nearest]
+
+
+def _batch_at(facts: PaneFacts, us: int) -> int | None:
+    """Return the batch whose watermark was the first to reach an instant; None if the metrics do not tell."""
+    reached = [batch for batch, watermark in sorted(facts.watermarks.items()) if watermark >= us]
+    return reached[0] if reached and (reached[0] == 0 or reached[0] != min(facts.watermarks)) else None
+
+
+def _in(batch: int | None) -> str:
+    return "" if batch is None else f" in batch {batch}"
+
+
+def _known(batch: int | None) -> str:
+    return "unknown" if batch is None else str(batch)
+
+
+def _time(us: int | None) -> str:
+    """Return a time as ISO 8601 writes it; one that no calendar has, as microseconds."""
+    if us is None or us == NO_WATERMARK:
+        return "none yet"
+    try:
+        return format_time(us)
+    except (ValueError, OverflowError, OSError):
+        return f"{us} us"
+
+
+def _text(us: int) -> str:
+    return duration_text(us / 1e6)
+
+
+def why_partition(port: RecordedPort, held: Mapping[str, Any] | None) -> Answer:
+    """Return when a partition of a window in arrival order fires; `held` is its row of `live_partitions`."""
+    if held is None:
+        return Answer(verdict=Verdict.NEVER, reasons=("no row of this partition is kept",))
+    rows, lacking = held["rows"] + held["waiting"], held["next_rows"]
+    lines = [f"it has {rows} row{'s' if rows != 1 else ''}, {held['since_fired']} of them since it fired"]
+    if port.kind == "tumbling":
+        lines = [f"it has {rows} row{'s' if rows != 1 else ''}"]
+    if lacking is not None:
+        lines.append(f"it fires after {lacking} more row{'s' if lacking != 1 else ''}")
+    if held["next_clock"] is not None:
+        lines.append(f"{'or ' if lacking is not None else ''}it is due by the clock at {_time(held['next_clock'])}")
+    if lacking is None and held["next_clock"] is None:
+        lines.append(f"neither a number of rows nor the clock makes it fire, but what its rows say: {_policy(port)}")
+    if held["evicted_at"] is not None:
+        lines.append(f"the partition leaves at {_time(held['evicted_at'])} if no row comes")
+    return Answer(verdict=Verdict.WAITING, reasons=tuple(lines))
+
+
+def _policy(port: RecordedPort) -> str:
+    role = "evict" if port.kind == "tumbling" else "trigger"
+    return ", ".join(f"{n.removeprefix(f'{role}.')}={v}" for n, v in port.fields.items() if n.startswith(f"{role}."))

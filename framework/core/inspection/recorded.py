@@ -1,0 +1,193 @@
+"""What the recorded declaration of a job says of the window of each port (`Pipeline.declaration`).
+
+A checkpoint is looked at without the program that declares its job, so the window is built again from what is recorded.
+Windows in arrival order stay what is recorded of them: a policy of the user's is a class that may not be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from panekeeper.framework.core.job_spec import TIMESTAMP
+from panekeeper.framework.declarations.calendar import Calendar
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.firing import Every
+from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
+from panekeeper.state.history import ClosedPanes, History, aggregates_of, column_type, in_force
+
+_PANES, _SESSIONS, _ARRIVALS = "timeInterval", "session", ("tumbling", "sliding", "batched")
+_CLOCK_PARTS = 60_000_000
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedPort:
+    """The window of one port, as it is recorded.
+
+    Attributes:
+        number: of the port.
+        fields: what is recorded of the window, by names such as `evict.size`.
+        keys: the partition columns. Those of a further port have names of their own.
+        event_time: the column with the event time; None for a window in arrival order.
+        pane_time: the type of the bounds of panes.
+        panes: the window, where it is one of panes.
+        closed: the panes that a change of the discard age found closed.
+        counted_by: the column of stored partial results that counts all rows; None if there is no such aggregate.
+        log_keys: what the partition columns are called in the log: as those of port 0.
+    """
+
+    number: int
+    fields: Mapping[str, Any]
+    keys: pa.Schema
+    event_time: str | None = None
+    pane_time: pa.DataType = TIMESTAMP
+    panes: TimeInterval | None = None
+    closed: ClosedPanes | None = None
+    counted_by: str | None = None
+    log_keys: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of the window, as it is recorded."""
+        return str(self.fields["kind"])
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is a session."""
+        return self.kind == _SESSIONS
+
+    @property
+    def is_arrival(self) -> bool:
+        """Whether it is a window in arrival order."""
+        return self.kind in _ARRIVALS
+
+
+def recorded_ports(declaration: Mapping[str, Any], committed: int | None = None) -> list[RecordedPort]:
+    """Return the ports of a job, by its recorded declaration; of equal panes that are joined, one for both.
+
+    `committed` is the last committed batch: a declaration that no batch has run with is not the one of the state.
+
+    Raises `DeclarationError` for a window, or a key, that nothing can be said of.
+    """
+    declaration = in_force(declaration, committed)
+    history = History.of(declaration)
+    ports = [_part(declaration, "")]
+    while f"port_{len(ports)}.window.kind" in declaration and not _is_joined(declaration):
+        ports.append(_part(declaration, f"port_{len(ports)}."))
+    count = None if len(ports) > 1 else _counted_by(declaration, history)
+    first = _keys(ports[0])
+    return [_port(number, one, history.closed, count, tuple(first.names)) for number, one in enumerate(ports)]
+
+
+def _is_joined(declaration: Mapping[str, Any]) -> bool:
+    return any(name.startswith("join.") for name in declaration)
+
+
+def _part(declaration: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): one for name, one in declaration.items() if name.startswith(prefix)}
+
+
+def _port(
+    number: int, part: Mapping[str, Any], closed: ClosedPanes | None, count: str | None, log_keys: tuple[str, ...]
+) -> RecordedPort:
+    fields = _part(part, "window.")
+    kind = fields.get("kind")
+    if kind not in (_PANES, _SESSIONS, *_ARRIVALS):
+        raise DeclarationError(
+            f"the window of port {number} is of the kind {kind!r}, which has neither panes nor partitions to show; "
+            "the log of the job has its results"
+        )
+    return RecordedPort(
+        number=number,
+        fields=fields,
+        keys=_keys(part),
+        event_time=part.get("event_time"),
+        pane_time=pa.timestamp("us") if part.get("event_time_type") == "timestamp_ntz" else TIMESTAMP,
+        panes=panes_of(fields) if kind == _PANES else None,
+        closed=closed,
+        counted_by=count,
+        log_keys=log_keys,
+    )
+
+
+def _keys(part: Mapping[str, Any]) -> pa.Schema:
+    found = []
+    for name, text in _part(part, "partition_by.").items():
+        kind = column_type(text)
+        if kind is None:
+            raise DeclarationError(
+                f"the partition column {name!r} is of the type {text}, by which nothing is looked up"
+            )
+        found.append(pa.field(name, kind))
+    return pa.schema(found)
+
+
+def _counted_by(declaration: Mapping[str, Any], history: History) -> str | None:
+    """Return the stored column of an aggregate that counts every row, since the first one."""
+    for name in aggregates_of(declaration):
+        own = _part(declaration, f"aggregate.{name}.")
+        if own.get("kind") == "count" and not own.get("columns") and "where" not in own and name not in history.begins:
+            return f"{history.numbers[name]}.0"
+    return None
+
+
+def panes_of(fields: Mapping[str, Any]) -> TimeInterval:
+    """Return the window of panes that has recorded these fields.
+
+    >>> panes_of(TimeInterval(60, discard_age=5).declaration()).age_us
+    5000000
+    """
+    options: dict[str, Any] = {"discard_age": _duration(fields["discard_age_us"]), "late": fields["late"]}
+    options |= {name: fields[name] for name in ("emit", "results", "fires_when", "then", "fill") if name in fields}
+    if "fill_for_us" in fields:
+        options["fill_for"] = _duration(fields["fill_for_us"])
+    for name in ("early", "refire"):
+        if every := _nested(fields, name):
+            options[name] = _every(every)
+    if "calendar" in fields:
+        return Calendar(fields["calendar"], zone=fields["zone"], starts=_starts(fields), **options)
+    duration, period = _duration(fields["interval_duration_us"]), _duration(fields["creation_period_us"])
+    options["interval_offset"] = _duration(fields["interval_offset_us"])
+    if fields.get("cumulates"):
+        return Cumulate(period, duration, **options)
+    return TimeInterval(duration, creation_period=period, **options)
+
+
+def _nested(fields: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """Return what is recorded below a name, be it flattened or not."""
+    return fields[name] if name in fields else _part(fields, f"{name}.")
+
+
+def _every(fields: Mapping[str, Any]) -> Every:
+    if "rows" in fields:
+        return Every(rows=fields["rows"])
+    if "event_time_us" in fields:
+        return Every(event_time=_duration(fields["event_time_us"]))
+    return Every(_duration(fields["period_us"]))
+
+
+def _starts(fields: Mapping[str, Any]) -> str | None:
+    """Return when a unit of a calendar starts, as it is declared."""
+    months, days, us = (fields[f"starts_{part}"] for part in ("months", "days", "us"))
+    words = []
+    if months:
+        words.append(_MONTHS[months])
+    if days:
+        words.append(_WEEKDAYS[days] if fields["calendar"] == "week" else f"day {days + 1}")
+    minutes = us // _CLOCK_PARTS
+    if us:
+        words.append(f"{minutes // 60:02}:{minutes % 60:02}")
+    return " ".join(words) or None
+
+
+def _duration(us: int) -> timedelta:
+    return timedelta(microseconds=us)

@@ -1,0 +1,48 @@
+"""Which sessions are open, and what does each wait for? The rules are those of `sessions.window`, only told."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.inspection.panes import NONE, OpenColumns, as_table
+from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.core.panes.firing_rules import NEVER
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.sessions.open_table import OpenSessions
+from panekeeper.framework.core.sessions.storage import stored_sessions
+from panekeeper.state.records import NO_WATERMARK, SessionRecord
+from panekeeper.state.store import KeyGroupStore
+
+
+def open_sessions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
+    """Return a row for each open session of a key group, as `open_panes` does for panes; in no order."""
+    keys, record = PartitionKeys(port.keys), SessionRecord.decode(store.read_header())
+    early = {name.removeprefix("early."): one for name, one in port.fields.items() if name.startswith("early.")}
+    found = OpenSessions(keys, fires_by_clock="period_us" in early)
+    if tables := stored_sessions(record, store):
+        found.add_stored(tables)
+    one, age, most = found.columns, port.fields["discard_age_us"], port.fields["max_duration_us"]
+    ends = one.end if most is None else np.minimum(one.end, one.first + most)
+    after = record.watermark + 1
+    closes = np.maximum(ends + age, after)
+    fires = np.maximum(closes if port.fields.get("emit") == "on_close" else ends, after)
+    waits = (one.new > 0) | ~one.complete
+    if "event_time_us" in early and record.watermark != NO_WATERMARK:
+        multiple = (record.watermark // early["event_time_us"] + 1) * early["event_time_us"]
+        fires = np.where((one.new > 0) & ~one.complete, np.minimum(fires, multiple), fires)
+    every = early.get("rows", 0)
+    columns = OpenColumns(
+        codes=one.codes,
+        pane_start=one.first,
+        pane_end=ends,
+        rows=np.where(one.fired == 0, one.new, NONE),
+        firings=one.fired,
+        unfired=waits,
+        is_complete=one.complete,
+        fires_at=np.where(waits, fires, NEVER),
+        closes_at=closes,
+        next_clock=one.due,
+        next_rows=np.where((every > 0) & ~one.complete, every - one.new, NONE),
+    )
+    return as_table(port, keys, record.watermark, columns)
