@@ -14,6 +14,7 @@ folder (`epochs.py`), who writes which file, and what is in it:
     panekeeper/savepoint.json  the newest savepoint of it (`job_record.py`)
     panekeeper/runs.json     how often the job was started (`job_record.py`)
     panekeeper/inputs.json   what each source of Spark's logs reads (`job_record.py`)
+    panekeeper/ports.json    how late the rows of each port may be, for who looks at the state (`job_record.py`)
     panekeeper/prepared/     what the last batch writes, recorded before anything has it (`state/prepared.py`)
     pulse/<number>.json      the control stream (`control_files.py`)
 
@@ -47,6 +48,7 @@ SAVEPOINT_FILE = f"{OWN_FOLDER}/savepoint.json"
 RUNS_FILE = f"{OWN_FOLDER}/runs.json"
 PREPARED_FOLDER = f"{OWN_FOLDER}/prepared"
 INPUTS_FILE = f"{OWN_FOLDER}/inputs.json"
+PORTS_FILE = f"{OWN_FOLDER}/ports.json"
 
 CONTROL_FOLDER = "pulse"
 

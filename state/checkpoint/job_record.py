@@ -19,6 +19,7 @@ from panekeeper.state.checkpoint.folder import (
     INPUTS_FILE,
     JOB_FILE,
     OFFSETS_FOLDER,
+    PORTS_FILE,
     RUNS_FILE,
     SAVEPOINT_FILE,
     TABLES_FILE,
@@ -273,6 +274,29 @@ def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
 def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input], *, replace: bool = True) -> None:
     """Record what each source of a run reads: before the very first batch, and once Spark has begun one."""
     folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=replace)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortDelay:
+    """How long the rows of a port are waited for, as its last start declared it; all in us.
+
+    Attributes:
+        watermark_us: how far the watermark is behind the greatest event time.
+        idle_after_us: after how long without a row the port is idle; None: never.
+    """
+
+    watermark_us: int
+    idle_after_us: int | None = None
+
+
+def write_ports(folder: CheckpointFolder, ports: Iterable[PortDelay]) -> None:
+    """Record the delays of the ports, in their order: they may change from run to run, and no start reads them."""
+    folder.write_json(PORTS_FILE, {"ports": [asdict(one) for one in ports]}, replace=True)
+
+
+def read_ports(folder: CheckpointFolder) -> list[PortDelay]:
+    """Return the delays of the ports in their order; none if no start has recorded them."""
+    return [PortDelay(**one) for one in (read_object(folder, PORTS_FILE) or {"ports": ()})["ports"]]
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

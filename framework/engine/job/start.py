@@ -51,7 +51,7 @@ from panekeeper.state.checkpoint.epochs import (
     require_no_later_epoch,
     switch,
 )
-from panekeeper.state.checkpoint.job_record import is_new, read_record, read_tables
+from panekeeper.state.checkpoint.job_record import PortDelay, is_new, read_record, read_tables, write_ports
 from panekeeper.state.log import logger
 from panekeeper.state.own_paths import follow
 from panekeeper.state.spark_logs import found_files
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.engine.flow.intake import Intake
     from panekeeper.framework.engine.flow.pipeline import Pipeline
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.tables import TableLayout, Tables
@@ -171,8 +172,14 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     pipeline = with_history(pipeline, record)
     fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
     take_tables(files, record, tables, pipeline.spec, writer)
+    write_ports(files, [_delay(port.intake) for port in pipeline.ports])
     batches = journal(record=record, declared=paths, tables=fitting)
     return Job(files, record, pipeline, start.trigger, batches)  # 7
+
+
+def _delay(intake: Intake) -> PortDelay:
+    idle = intake.idle
+    return PortDelay(watermark_us=intake.watermark_us, idle_after_us=None if idle is None else idle.after_us)
 
 
 def point_to(files: CheckpointFiles, record: JobRecord) -> None:

@@ -287,9 +287,13 @@ def format_of_state(spark: SparkSession) -> AbstractContextManager[None]:
     return session_settings(spark, {STATE_FORMAT: STATE_SETTINGS[STATE_FORMAT]})
 
 
-def stored_state(spark: SparkSession, checkpoint: str, variable: str) -> DataFrame:
-    """Return what a state variable had at the last committed batch; read it while `format_of_state` lasts."""
+def stored_state(spark: SparkSession, checkpoint: str, variable: str, batch: int | None = None) -> DataFrame:
+    """Return what a state variable had at the last committed batch, or an earlier one that Spark keeps.
+
+    Read it while `format_of_state` lasts.
+    """
     # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
     # has run no query yet, such as that of a subcommand.
     spark.streams.active  # noqa: B018
-    return spark.read.format("statestore").option("stateVarName", variable).load(checkpoint)
+    reader = spark.read.format("statestore").option("stateVarName", variable)
+    return (reader if batch is None else reader.option("batchId", batch)).load(checkpoint)
