@@ -89,6 +89,9 @@ if TYPE_CHECKING:
         TableVersionLost,
         UntrustedSavepoint,
     )
+    from panekeeper.recovery.inspector.diff import diff
+    from panekeeper.recovery.inspector.panes import panes, partitions
+    from panekeeper.recovery.inspector.why import why
     from panekeeper.recovery.restore.clone import clone
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
@@ -183,10 +186,13 @@ __all__ = [
     "check_upgrade",
     "clone",
     "days",
+    "diff",
     "hours",
     "job",
     "maintain",
     "minutes",
+    "panes",
+    "partitions",
     "ports",
     "prune",
     "publish_metrics",
@@ -198,6 +204,7 @@ __all__ = [
     "serve_metrics",
     "session",
     "verify",
+    "why",
     "windowed",
 ]
 
@@ -229,6 +236,9 @@ _WHERE = {
         ArchiveDenied ArchiveError ArchiveNotFound ArchiveUnreachable DamagedSavepoint ForeignManifest
         NewerSavepoint NoSuchSavepoint SavepointError SavepointRefused TableVersionLost UntrustedSavepoint
     """,
+    "panekeeper.recovery.inspector.diff": "diff",
+    "panekeeper.recovery.inspector.panes": "panes partitions",
+    "panekeeper.recovery.inspector.why": "why",
     "panekeeper.recovery.restore.clone": "clone",
     "panekeeper.recovery.restore.restore": "restore",
     "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",

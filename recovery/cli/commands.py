@@ -342,6 +342,116 @@ RESTORES = (
 )
 
 
+# What is open, and why
+
+
+def _looked_at(options: Namespace) -> dict[str, Any]:
+    """Return which state is looked at, as the functions of the inspector take it."""
+    key = dict(options.key) or None
+    return {"key": key, "batch": options.batch, "savepoint": options.savepoint, "s3": s3_options(options)}
+
+
+def _panes(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.inspector.panes import panes
+    from panekeeper.recovery.inspector.records import first_rows
+
+    found = panes(options.checkpoint, **_looked_at(options))
+    states = [state for state in ("open", "late", "overdue") if getattr(options, state)]
+    return first_rows(found.where(found["state"].isin(states)) if states else found, options.limit)
+
+
+def _partitions(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.inspector.panes import partitions
+    from panekeeper.recovery.inspector.records import first_rows
+
+    return first_rows(partitions(options.checkpoint, **_looked_at(options)), options.limit)
+
+
+def _why(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.inspector.why import read_row, why
+
+    row = None if options.row is None else read_row(options.row)
+    found = why(options.checkpoint, pane=options.pane, row=row, **_looked_at(options))
+    return {"verdict": found.verdict.value, "batch": found.batch, "reasons": list(found.reasons)}
+
+
+def _diff(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.inspector.diff import diff
+    from panekeeper.recovery.inspector.records import first_rows
+
+    s3, place = s3_options(options), options.place
+    numbers = [options.before, options.after]
+    if is_checkpoint(place, s3):
+        wrong = [one for one in numbers if not one.isdecimal()]
+        if wrong:
+            raise DeclarationError(f"{wrong[0]!r} is no number of a batch; of a checkpoint, give two of those")
+        numbers = [*map(int, numbers)]
+    return first_rows(diff(place, *numbers, key=dict(options.key) or None, s3=s3), options.limit)
+
+
+LOOKED_AT = option(
+    "checkpoint", "CHECKPOINT", "the folder or URL that start(checkpoint=...) got; with --savepoint, their location"
+)
+KEY = repeated("--key", "COLUMN=VALUE", "only partitions with this value in a partition column", type=name_and_value)
+STATE_OF = (
+    KEY,
+    option("--batch", "N", "as of an earlier batch, as far as Spark keeps its state", type=int),
+    option("--savepoint", "NAME", "the state in a savepoint"),
+    *S3,
+)
+LIMIT = option("--limit", "N", "how many rows to print at most (100)", type=int, default=100)
+
+INSPECTOR = (
+    Command(
+        name="panes",
+        help="show the open panes, or sessions, of a job that runs or not: what each has, and what it waits for",
+        arguments=(
+            LOOKED_AT,
+            flag("--open", "only those that wait for their end"),
+            flag("--late", "only those that have fired as complete and take late rows"),
+            flag("--overdue", "only those that fire at the next greater watermark"),
+            LIMIT,
+            *STATE_OF,
+        ),
+        run=_panes,
+        lines=output.panes_lines,
+    ),
+    Command(
+        name="partitions",
+        help="show the live partitions of a job that runs or not: what each has, and when it fires next",
+        arguments=(LOOKED_AT, LIMIT, *STATE_OF),
+        run=_partitions,
+        lines=output.partitions_lines,
+    ),
+    Command(
+        name="why",
+        help="say why a pane of a partition has fired, has not fired yet, or is not there",
+        arguments=(
+            LOOKED_AT,
+            option("--pane", "TIME", "when the pane, or session, starts, in UTC: 2013-03-08T10:00, or START/END"),
+            option("--row", "JSON", "a row, in place of --key and --pane: which panes it is of, or why it was dropped"),
+            *STATE_OF,
+        ),
+        run=_why,
+        lines=output.why_lines,
+    ),
+    Command(
+        name="diff",
+        help="show which panes, sessions or partitions came, went or changed between two batches or two savepoints",
+        arguments=(
+            option("place", "CHECKPOINT|LOCATION", "a checkpoint, or where savepoints are"),
+            option("before", "BEFORE", "the number of a batch, or the name of a savepoint"),
+            option("after", "AFTER", "the same"),
+            LIMIT,
+            KEY,
+            *S3,
+        ),
+        run=_diff,
+        lines=output.diff_lines,
+    ),
+)
+
+
 # Upkeep, changes and checks
 
 
@@ -502,5 +612,5 @@ OTHERS = (
     ),
 )
 
-COMMANDS = {one.name: one for one in (*JOBS, *SAVEPOINTS, *RESTORES, *OTHERS)}
+COMMANDS = {one.name: one for one in (*JOBS, *INSPECTOR, *SAVEPOINTS, *RESTORES, *OTHERS)}
 """By name, in the order in which `--help` lists them."""

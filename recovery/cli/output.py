@@ -156,6 +156,72 @@ def drain_lines(fields: Fields) -> str:
     return "\n".join(lines)
 
 
+def panes_lines(fields: Fields) -> str:
+    """Return what `panes` prints: a table, one row each."""
+    own = ("pane_start", "pane_end", "rows", "state", "firings", "unfired", "next", *_WAITS_FOR, "watermark")
+
+    def row(one: Fields) -> dict[str, Any]:
+        keys = {name: value for name, value in one.items() if name not in own}
+        return {
+            **keys,
+            "pane": f"{one['pane_start']}/{one['pane_end']}",
+            **{name: one[name] for name in ("rows", "state", "firings")},
+            "waits for": waits_text(one),
+        }
+
+    return _rows_lines([row(one) for one in fields["rows"]], "no open panes", fields)
+
+
+_WAITS_FOR = ("fires_at", "closes_at", "next_clock", "next_rows")
+
+
+def waits_text(one: Fields) -> str:
+    """Return what an open pane waits for.
+
+    >>> waits_text({"next": "fire", "fires_at": "11:00", "closes_at": "12:00", "next_clock": None, "next_rows": 2})
+    'watermark 11:00 to fire, or 2 more rows'
+    """
+    parts = [f"watermark {one['closes_at'] if one['fires_at'] is None else one['fires_at']} to {one['next']}"]
+    parts += [] if one["next_rows"] is None else [f"{one['next_rows']} more row{'s' if one['next_rows'] != 1 else ''}"]
+    parts += [] if one["next_clock"] is None else [f"the wall clock at {one['next_clock']}"]
+    return ", or ".join(parts)
+
+
+def partitions_lines(fields: Fields) -> str:
+    """Return what `partitions` prints: a table, one row each."""
+    return _rows_lines(fields["rows"], "no live partitions", fields)
+
+
+def diff_lines(fields: Fields) -> str:
+    """Return what `diff` prints: a table, with `before -> after` of what has changed."""
+    ending = "_before"
+
+    def row(one: Fields) -> dict[str, Any]:
+        shown = {}
+        for name, value in one.items():
+            if name.endswith(ending):
+                continue
+            before = one.get(f"{name}{ending}", value)
+            there = before if one["change"] == "went" else value
+            shown[name] = f"{before} -> {value}" if one["change"] == "changed" and before != value else there
+        return shown
+
+    return _rows_lines([row(one) for one in fields["rows"]], "no differences", fields)
+
+
+def why_lines(fields: Fields) -> str:
+    """Return what `why` prints: the verdict, and below it each reason."""
+    return "\n".join([fields["verdict"], *(f"  {one}" for one in fields["reasons"])])
+
+
+def _rows_lines(rows: Sequence[Fields], none: str, fields: Fields) -> str:
+    if not rows:
+        return none
+    texts = [["-" if value is None else printable(str(value)) for value in row.values()] for row in rows]
+    more = ["and more; --limit N prints them"] if fields["more"] else []
+    return "\n".join([format_table([*rows[0]], texts), *more])
+
+
 def savepoint_lines(fields: Fields) -> str:
     """Return what `savepoint` prints."""
     sent, reused = format_bytes(fields["bytes_sent"]), format_bytes(fields["bytes_reused"])

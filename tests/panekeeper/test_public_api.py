@@ -37,7 +37,8 @@ SAVEPOINTS = """
     S3Options Savepoint Upkeep check_upgrade clone maintain prune rescale restore savepoint
     savepoints verify
 """
-PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS}".split()])
+INSPECTOR = "diff panes partitions why"
+PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS} {INSPECTOR}".split()])
 AGGREGATES = [
     "Aggregate",
     "UserAggregate",

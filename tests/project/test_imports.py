@@ -14,7 +14,9 @@ from tests.project.sources import FOLDERS, PRODUCT, ROOT, import_graph, imports_
 PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "recovery"))
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "sources", "flow", "user_sinks", "sink", "job", "metrics")
-RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "upkeep", "upgrade", "drill", "doctor", "cli")
+RECOVERY_ONE_WAY = (
+    *("storage", "jobs", "savepoint", "inspector", "restore", "upkeep", "upgrade", "drill", "doctor", "cli"),
+)
 ORDERS = {
     "the parts": PARTS_ONE_WAY,
     "framework": tuple(f"panekeeper.framework.{folder}" for folder in FRAMEWORK_ONE_WAY),

@@ -162,6 +162,10 @@ def commands_with_a_wrong_folder(folder: str) -> dict[str, list[str]]:
         "clone": ["clone", folder, "one", "--into", f"{folder}-clone"],
         "maintain": ["maintain", folder],
         "plan": ["plan", folder, "one", f"{folder}.py"],
+        "panes": ["panes", folder],
+        "diff": ["diff", folder, "one", "two"],
+        "why": ["why", folder, "--key", "sensor=a", "--pane", "2024-05-01T10:00"],
+        "partitions": ["partitions", folder, "--key", "sensor=a"],
         "rescale": ["rescale", folder, "--partitions", "4", "--to", f"{folder}-saved"],
         "drill": ["drill", "--job", f"{folder}.py"],
     }

@@ -1,0 +1,250 @@
+"""Open panes, sessions and partitions as data frames, one row each, computed from what is stored.
+
+Each key group is read whole by one task and told apart by the core, so the driver holds none of it. One key is in one
+key group: the others are not sent to Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import from_arrow_type
+
+from panekeeper.framework.core.inspection.arrivals import PARTITION_TIMES
+from panekeeper.framework.core.inspection.open_work import open_work, schema_of, store_of
+from panekeeper.framework.core.inspection.panes import TIMES
+from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.core.job_spec import PORT, TIMESTAMP
+from panekeeper.framework.declarations.errors import CorruptState, DeclarationError, PanekeeperError, did_you_mean
+from panekeeper.framework.engine.flow.pipeline import spark_schema
+from panekeeper.framework.engine.session.settings import format_of_state, stored_state
+from panekeeper.framework.engine.session.spark_errors import all_said, first_line
+from panekeeper.recovery.inspector.opened import Opened, opened
+from panekeeper.recovery.storage.locations import Location
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.state.records import HORIZON
+from panekeeper.state.spark_store import HEADER, SEGMENTS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from panekeeper.state.store import MemoryStore
+
+Key = Mapping[str, Any]
+"""Partition column -> value, of some or all of the columns; None is a null. A text is read as the column's type."""
+
+_KINDS = ("header", "slices", "rows", "fired", "firings", "sessions")
+"""The stored values that say what is open; the others hold what it is computed from."""
+_NOT_ZONED = frozenset({"next_clock", *PARTITION_TIMES})
+"""Times of the wall clock. Those of panes have the type of the event time."""
+
+
+def panes(
+    checkpoint: Location,
+    *,
+    key: Key | None = None,
+    batch: int | None = None,
+    savepoint: str | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Return the open panes, or sessions, of a job: one row for each partition in each of them.
+
+    The job may run meanwhile. The rows are those of one batch, and are there when this returns.
+
+    Columns, after the partition columns (and `port`, of several streams): `pane_start`, `pane_end`; `rows`, null where
+    only partial results are kept and none of the aggregates is `agg.count()`; `state`: "open", "late" (it has fired as
+    complete and takes late rows), "overdue" (it fires at the next greater watermark); `firings`, how often it has
+    fired; `unfired`, whether it has rows that no firing had; `next`, what it waits for: "fire", "refire" or "close";
+    `fires_at` and `closes_at`, at which watermark; `next_clock` and `next_rows`, when by the wall clock, and after how
+    many more rows, it fires before that; `watermark`, the one that its key group has.
+
+    Args:
+        checkpoint: the job's checkpoint; with `savepoint`, the location of the savepoints.
+        key: only these partitions, by the values of some of their columns.
+        batch: as of an earlier batch; Spark keeps the state of the last ones (`minBatchesToRetain`, 100).
+        savepoint: the name of a savepoint.
+        s3: how S3 is reached.
+        spark: the session that reads; a new one if not given.
+
+    Raises:
+        CheckpointError: it is no checkpoint, or the state of the batch is not kept; the message says which is.
+        DeclarationError: the job has no panes, or no such key column.
+        CorruptState: the state cannot be read.
+    """
+    with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        of_panes = [port for port in state.ports if not port.is_arrival]
+        if not of_panes:
+            raise DeclarationError(
+                f"the window of this job is {state.ports[0].kind}, which has no panes; look at its partitions"
+            )
+        return frame(state, of_panes, key)
+
+
+def partitions(
+    checkpoint: Location,
+    *,
+    key: Key | None = None,
+    batch: int | None = None,
+    savepoint: str | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> DataFrame:
+    """Return the live partitions of a job, one row each; all else as for `panes`.
+
+    Of windows in arrival order: `rows` in the window, `waiting` for the next batch, `since_fired` since it fired,
+    `last_row`, when that came; it fires after `next_rows` more rows, or at `next_clock`, whichever is first; and the
+    partition leaves at `evicted_at`. Of panes and sessions: how many are `open`, their `rows`, how many have `unfired`
+    ones, the first `pane_start` and the last `pane_end`, the next `fires_at`, and the `watermark`.
+
+    Raises as `panes`.
+    """
+    with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        kinds = {port.is_arrival for port in state.ports}
+        if kinds == {True}:
+            return frame(state, state.ports, key)
+        if len(kinds) > 1:
+            raise DeclarationError("this job has windows of panes and of rows; look at its panes")
+        found = frame(state, state.ports, key)
+    names = [*state.ports[0].log_keys, *([PORT] if len(state.ports) > 1 else [])]
+    return found.groupBy(*names).agg(
+        F.count("*").alias("open"),
+        F.when(F.count("rows") == F.count("*"), F.sum("rows")).alias("rows"),
+        F.count_if("unfired").alias("unfired"),
+        F.min("pane_start").alias("pane_start"),
+        F.max("pane_end").alias("pane_end"),
+        F.min("fires_at").alias("fires_at"),
+        F.max("watermark").alias("watermark"),
+    )
+
+
+def frame(state: Opened, ports: list[RecordedPort], key: Key | None) -> DataFrame:
+    """Return what is open in these ports, of one kind; it is computed once, now. Raises as `panes`."""
+    several = len(state.ports) > 1
+    try:
+        with format_of_state(state.spark):
+            stored = _stored(state, ports)
+            where = {} if key is None else typed_key(state.spark, ports[0], key)
+            if key is not None and len(where) == len(ports[0].log_keys):
+                stored = stored.where(F.col("g") == group_of(state, ports[0], where))
+            frames = [_of_port(stored, port, several=several) for port in ports]
+            found = reduce(lambda one, other: one.unionByName(other), frames)
+            for name, value in where.items():
+                found = found.where(F.col(quoted(name)).eqNullSafe(value))
+            return found.localCheckpoint()
+    except PanekeeperError:
+        raise
+    except Exception as error:
+        raise CorruptState(
+            f"the state of {state.files.root} as of batch {state.batch} cannot be read; its kept batches begin with "
+            f"{state.first}\n{all_said(error)}"
+        ) from error
+
+
+def stored_group(state: Opened, port: RecordedPort, group: int) -> MemoryStore:
+    """Return the stored values of one key group that say what is open, and how far event time has come."""
+    with format_of_state(state.spark):
+        rows = _stored(state, [port], HORIZON).where(F.col("g") == group).select(*_VALUE).collect()
+    entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows if kind is not None}
+    return store_of(next((bytes(body) for kind, _, _, body in rows if kind is None), None), entries)
+
+
+def _stored(state: Opened, ports: list[RecordedPort], *more: str) -> DataFrame:
+    """Return the stored values that say what is open: key group, kind, slot, number and body; a header has no kind."""
+    spark, place, batch = state.spark, state.files.place, state.batch
+    nothing = [
+        F.lit(None).cast(kind).alias(name) for name, kind in (("kind", "string"), ("slot", "long"), ("seq", "long"))
+    ]
+    headers = stored_state(spark, place, HEADER, batch).select("key.g", *nothing, "value.body")
+    kinds = [f"port {one.number}/{kind}" if one.number else kind for one in ports for kind in _KINDS]
+    kinds += more
+    if not more and all(one.is_arrival and not one.number for one in ports):
+        return headers
+    segments = stored_state(spark, place, SEGMENTS, batch).where(F.col("user_map_key.kind").isin(kinds))
+    return headers.union(segments.select("key.g", "user_map_key.*", "user_map_value.body"))
+
+
+@dataclass(frozen=True)
+class _OpenInGroup:
+    """What is open in one key group, from its stored values. Picklable; sent to the workers."""
+
+    port: RecordedPort
+    several: bool
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, as the frame has them."""
+        of_panes, keys = self.port.pane_time, len(self.port.log_keys)
+        own = schema_of(self.port)
+        found = [pa.field(name, own.field(place).type) for place, name in enumerate(self.port.log_keys)]
+        found += [pa.field(PORT, pa.int32())] if self.several else []
+        for field in list(own)[keys:]:
+            is_time = field.name in (*TIMES, *PARTITION_TIMES)
+            kind = TIMESTAMP if field.name in _NOT_ZONED else of_panes
+            found.append(pa.field(field.name, kind if is_time else field.type))
+        return pa.schema(found)
+
+    def rows(self, stored: pa.Table) -> pa.Table:
+        """Return what is open."""
+        header, entries = None, {}
+        for kind, slot, seq, body in zip(*(stored.column(name).to_pylist() for name in _VALUE), strict=True):
+            if kind is None:
+                header = body
+            else:
+                entries[kind, slot, seq] = body
+        found, schema = open_work(self.port, store_of(header, entries)), self.schema
+        columns = found.columns
+        if self.several:
+            number = pa.chunked_array([pa.array([self.port.number] * found.num_rows, pa.int32())])
+            columns.insert(len(self.port.log_keys), number)
+        return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+_VALUE = ("kind", "slot", "seq", "body")
+
+
+def _of_port(stored: DataFrame, port: RecordedPort, *, several: bool) -> DataFrame:
+    compute = _OpenInGroup(port, several)
+
+    def of_group(values: pa.Table) -> pa.Table:  # Spark counts the arguments of a method with `self`
+        return compute.rows(values)
+
+    return stored.groupBy("g").applyInArrow(of_group, spark_schema(compute.schema))
+
+
+def typed_key(spark: SparkSession, port: RecordedPort, key: Key) -> dict[str, Any]:
+    """Return partition column -> value as Spark has it, of a key. Raises `DeclarationError` for what is no such key."""
+    kinds = dict(zip(port.log_keys, port.keys.types, strict=True))
+    columns = []
+    for name, value in key.items():
+        if name not in kinds:
+            near = did_you_mean(name, list(kinds))
+            listed = f"its partition columns are {', '.join(kinds)}" if kinds else "the job has no partition columns"
+            raise DeclarationError(f"key names {name!r}, which is no partition column{near or f'; {listed}'}")
+        columns.append(F.lit(value).cast(from_arrow_type(kinds[name])).alias(name))
+    try:
+        (row,) = spark.range(1).select(*columns).collect()
+    except Exception as error:
+        raise DeclarationError(
+            f"key is {dict(key)!r}, which is no value of these columns: {first_line(error)}"
+        ) from error
+    return {name: F.lit(row[name]).cast(from_arrow_type(kinds[name])) for name in key}
+
+
+def group_of(state: Opened, port: RecordedPort, key: Mapping[str, Any]) -> int:
+    """Return the id of the key group that has a key."""
+    ids = state.record.group_ids
+    if not key:
+        return ids[0]
+    place = F.pmod(F.xxhash64(*(key[name] for name in port.log_keys)), F.lit(len(ids)))
+    return ids[int(state.spark.range(1).select(place).collect()[0][0])]
+
+
+def quoted(name: str) -> str:
+    """Return a column's name as SQL takes any."""
+    return "`" + name.replace("`", "``") + "`"

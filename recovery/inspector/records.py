@@ -1,0 +1,36 @@
+"""The rows of a data frame as fields of JSON: times in UTC, as ISO 8601."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def first_rows(found: DataFrame, limit: int) -> dict[str, Any]:
+    """Return the first `rows` of a frame, by its columns from the left, and whether there are `more`."""
+    ordered = [one for one in found.columns if not found.schema[one].dataType.typeName().startswith(("map", "array"))]
+    rows = found.orderBy(*(f"`{name}`" for name in ordered)).limit(limit + 1).toArrow().to_pylist()
+    return {"rows": [as_fields(row) for row in rows[:limit]], "more": len(rows) > limit}
+
+
+def as_fields(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row with its values as JSON has them."""
+    return {name: as_json(value) for name, value in row.items()}
+
+
+def as_json(value: Any) -> Any:
+    """Return a value as JSON has it.
+
+    >>> as_json(datetime(2013, 3, 8, 10, tzinfo=UTC)), as_json(1.5), as_json(b"x")
+    ('2013-03-08T10:00:00Z', 1.5, "b'x'")
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            return value.isoformat()
+        return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

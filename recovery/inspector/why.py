@@ -1,0 +1,405 @@
+"""Why did a pane fire, or why is there no result? The facts of one partition, gathered for `core.inspection.reasons`.
+
+What is stored of the partition's key group is read; of the tables, the rows of the partition, and the watermarks of
+batches. Which batch wrote a row of the log is in the commits of the table, as long as these are kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import from_arrow_type
+
+from panekeeper.framework.core.inspection.open_work import horizon, open_work
+from panekeeper.framework.core.inspection.reasons import (
+    Answer,
+    Firing,
+    PaneFacts,
+    Refusal,
+    SourceTime,
+    Verdict,
+    why_partition,
+)
+from panekeeper.framework.core.inspection.reasons import why as why_of
+from panekeeper.framework.core.job_spec import PORT
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.declarations.durations import to_us
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.sink.delta_log import newest_first
+from panekeeper.recovery.inspector.opened import Opened, opened
+from panekeeper.recovery.inspector.panes import Key, group_of, quoted, stored_group, typed_key
+from panekeeper.recovery.storage.locations import Location, table_at
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
+from panekeeper.state.checkpoint.job_record import is_flushed, read_ports
+from panekeeper.state.records import NO_WATERMARK, IntervalRecord, SessionRecord
+from panekeeper.state.spark_logs import log_lines
+from panekeeper.state.store import PortStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+    from panekeeper.framework.core.inspection.recorded import RecordedPort
+    from panekeeper.state.store import MemoryStore
+
+_NEAR = 3
+_MOST_KEYS = 10_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def why(
+    checkpoint: Location,
+    key: Key | None = None,
+    pane: str | datetime | None = None,
+    *,
+    row: Mapping[str, Any] | None = None,
+    batch: int | None = None,
+    savepoint: str | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> Answer:
+    """Return why a pane of a partition has fired, has not fired yet, or is not there.
+
+    Args:
+        checkpoint: the job's checkpoint; with `savepoint`, the location of the savepoints.
+        key: partition column -> value, for each of the partition columns; of several streams also `port`, which is 0
+            if not given.
+        pane: when the pane, or session, starts: a time, or text as `"2013-03-08T10:00"`, in UTC if it has no zone; of
+            panes that begin together, `"START/END"`. None for windows in arrival order, which have none.
+        row: in place of `key` and `pane`, a row by its columns: the answer is of the first of its panes, and names the
+            others; or why it was dropped.
+        batch: as of an earlier batch.
+        savepoint: the name of a savepoint.
+        s3: how S3 is reached.
+        spark: the session that reads; a new one if not given.
+
+    Raises:
+        CheckpointError: it is no checkpoint, or the state of the batch is not kept.
+        DeclarationError: a key column or a pane is missing, or cannot be one.
+    """
+    with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        key = dict(key or {})
+        own = _port(state, key)
+        if row is not None:
+            return _why_row(state, own, row)
+        partition = _Partition(state, own, key)
+        if own.is_arrival:
+            return why_partition(own, partition.held[0] if partition.held else None)
+        if pane is None:
+            raise DeclarationError("pane is missing; say when it starts, as in --pane 2013-03-08T10:00")
+        return partition.why(*_bounds(own, partition, pane))
+
+
+def _port(state: Opened, key: dict[str, Any]) -> RecordedPort:
+    """Take the port out of a key, where there are several."""
+    number = key.pop(PORT, 0) if len(state.ports) > 1 else 0
+    numbers = {str(one.number): one for one in state.ports}
+    if str(number) not in numbers:
+        raise DeclarationError(f"port is {number!r}; the job has the ports 0 to {len(state.ports) - 1}")
+    return numbers[str(number)]
+
+
+def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any]) -> Answer:
+    missing = [name for name in (*port.keys.names, port.event_time) if name is not None and name not in row]
+    if missing:
+        raise DeclarationError(f"row lacks {', '.join(map(repr, missing))}, by which it finds its pane")
+    names = dict(zip(port.keys.names, port.log_keys, strict=True))
+    partition = _Partition(state, port, {names[name]: row[name] for name in names})
+    if port.is_arrival or port.event_time is None:
+        return why_partition(port, partition.held[0] if partition.held else None)
+    at = time_of(row[port.event_time], "the event time of the row")
+    refused = [one for one in partition.refused() if one.at == at]
+    if port.panes is None:
+        bounds = [(one["pane_start"], one["pane_end"]) for one in partition.held]
+        bounds = [one for one in bounds if one[0] <= at < one[1]]
+    else:
+        bounds = partition.panes_at(at)
+    if refused and refused[0].reason == "LATE":
+        start, end = bounds[-1] if bounds else (at, at)
+        facts = replace(partition.facts(start, end), held=None, firings=(), refused=refused)
+        return why_of(facts)
+    if not bounds:
+        gap = "no open session has it" if port.panes is None else "it lies between two panes, and in none"
+        return Answer(verdict=Verdict.NEVER, reasons=(gap, *partition.nearest(at)))
+    found = [(one, partition.why(*one)) for one in bounds]
+    (first, answer), others = found[0], found[1:]
+    more = [f"it is also of pane {_pane_text(*one)}: {each.verdict.value}" for one, each in others]
+    return replace(answer, reasons=(f"its pane is {_pane_text(*first)}", *answer.reasons, *more))
+
+
+class _Partition:
+    """One partition: what is stored of it, and what the tables have of it."""
+
+    def __init__(self, state: Opened, port: RecordedPort, key: Key) -> None:
+        missing = [name for name in port.log_keys if name not in key]
+        if missing:
+            raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
+        self._state, self._port = state, port
+        self._key = typed_key(state.spark, port, key)
+        self.store: MemoryStore = stored_group(state, port, group_of(state, port, self._key))
+        group = open_work(port, self.store)
+        self._values = self._key_values()
+        self.held: list[dict[str, Any]] = group.filter(_is_key(group, port, self._values)).to_pylist()
+        self._ours = PortStore(self.store, port.number) if port.number else self.store
+
+    def _key_values(self) -> list[Any]:
+        """Return the values of the key in Arrow, as the state has them."""
+        if not self._key:
+            return []
+        names = self._port.log_keys
+        table = self._state.spark.range(1).select(*(self._key[name].alias(name) for name in names)).toArrow()
+        return [table.column(name).cast(kind)[0] for name, kind in zip(names, self._port.keys.types, strict=True)]
+
+    def watermark(self) -> int:
+        """Return the watermark that the key group has acted on."""
+        header, is_session = self._ours.read_header(), self._port.is_session
+        return (SessionRecord if is_session else IntervalRecord).decode(header).watermark
+
+    def why(self, start: int, end: int) -> Answer:
+        """Return what has become of the pane with these bounds."""
+        return why_of(self.facts(start, end))
+
+    def facts(self, start: int, end: int) -> PaneFacts:
+        """Return what is known of the pane with these bounds."""
+        held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
+        firings = self._firings(start, end)
+        refused = [one for one in self.refused() if one.at is not None and start <= one.at < end]
+        sources, follows, ahead = self._sources()
+        closes = self._closes(end)
+        return PaneFacts(
+            start=start,
+            end=end,
+            ready_at=closes if self._port.fields.get("emit") == "on_close" else end,
+            closes_at=closes,
+            watermark=self.watermark(),
+            held=held,
+            firings=firings,
+            refused=refused,
+            watermarks=self._watermarks(),
+            sources=sources,
+            follows=follows,
+            ahead=ahead,
+            is_flushed=is_flushed(self._state.files),
+            nearest=() if held or firings or refused else self.nearest(start),
+        )
+
+    def panes_at(self, at: int) -> list[tuple[int, int]]:
+        """Return the bounds of the panes that have an instant, the oldest first."""
+        assert self._port.panes is not None
+        geometry = Geometry.of(self._port.panes, self._port.closed)
+        slices = geometry.slices(np.array([at], dtype=np.int64))
+        panes = range(int(geometry.oldest_pane(slices)[0]), int(geometry.newest_pane(slices)[0]) + 1)
+        return [(geometry.start(pane), geometry.end(pane)) for pane in panes]
+
+    def nearest(self, start: int) -> list[str]:
+        """Return what there is of the partition instead; or which partitions are called alike."""
+        near = sorted(self.held, key=lambda one: abs(one["pane_start"] - start))[:_NEAR]
+        if near:
+            listed = ", ".join(_pane_text(one["pane_start"], one["pane_end"]) for one in near)
+            return [f"open panes of this partition that are nearest: {listed}"]
+        names = self._port.log_keys
+        if not names or "log" not in self._state.tables:
+            return []
+        log = self._state.spark.read.format("delta").load(self._state.tables["log"])
+        known = log.select(*map(quoted, names)).distinct().limit(_MOST_KEYS).collect()
+        texts = {_key_text(names, row) for row in known}
+        own = _key_text(names, [value.as_py() for value in self._values])
+        if own in texts:
+            return ["this partition has results of other panes"]
+        alike = get_close_matches(own, texts, n=_NEAR, cutoff=0.5)
+        return (
+            [f"no result of this partition is in the log; partitions that are called alike: {', '.join(alike)}"]
+            if (alike)
+            else ["no result of this partition is in the log"]
+        )
+
+    def _closes(self, end: int) -> int:
+        port = self._port
+        if port.panes is None:
+            return end + int(port.fields["discard_age_us"])
+        geometry = Geometry.of(port.panes, port.closed)
+        return geometry.closing_watermark(geometry.last_ending_by(end))
+
+    def _firings(self, start: int, end: int) -> Sequence[Firing]:
+        path = self._state.tables.get("log")
+        if path is None:
+            return ()
+        first, last = ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
+        log = self._state.spark.read.format("delta").load(path).where(self._is_ours())
+        if "op" in log.columns:
+            log = log.where("op = 1")
+        if len(self._state.ports) > 1 and "port" in log.columns:
+            log = log.where(F.col("port") == self._port.number)
+        log = log.where((_us(first) == start) & (_us(last) == end))
+        rows = log.select("refinement", "reason", "is_final", "_metadata.file_path").distinct().collect()
+        batches = self._batches_of({unquote(row.file_path).rpartition("/")[2] for row in rows})
+        found = {
+            row.refinement: Firing(
+                refinement=row.refinement,
+                reason=row.reason,
+                is_final=bool(row.is_final),
+                batch=batches.get(unquote(row.file_path).rpartition("/")[2]),
+            )
+            for row in rows
+        }
+        return [one for _, one in sorted(found.items()) if one.batch is None or one.batch <= self._state.batch]
+
+    def _batches_of(self, files: set[str]) -> dict[str, int]:
+        """Return file of the log -> the batch that has written it, of those whose commits are kept."""
+        found: dict[str, int] = {}
+        transaction = self._state.record.transaction("log").partition("@")[0]
+        for _, commit in newest_first(table_at(self._state.tables["log"], self._state.files.s3)):
+            if found.keys() >= files:
+                break
+            batch = [
+                one["txn"]["version"] for one in commit if str(one.get("txn", {}).get("appId")).startswith(transaction)
+            ]
+            added = [unquote(str(one["add"]["path"])).rpartition("/")[2] for one in commit if "add" in one]
+            found |= {name: batch[0] for name in added if batch and name in files}
+        return found
+
+    def refused(self) -> list[Refusal]:
+        """Return what the quarantine has of the partition."""
+        path = self._state.tables.get("quarantine")
+        if path is None:
+            return []
+        table = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
+        for name, kind, log_name in zip(self._port.keys.names, self._port.keys.types, self._port.log_keys, strict=True):
+            text = F.get_json_object("row", f"$['{name}']")
+            table = table.where(text.try_cast(from_arrow_type(kind)).eqNullSafe(self._key[log_name]))
+        begins = [
+            F.get_json_object("row", f"$.{name}").try_cast("timestamp") for name in ("pane_start", "session_start")
+        ]
+        at = F.coalesce(_us("event_time"), *(F.unix_micros(one) for one in begins))  # of a row, or of a firing
+        rows = table.select("reason", "detail", at.alias("at"), "batch").orderBy("batch").collect()
+        return [Refusal(reason=one.reason, detail=one.detail or "", at=one.at, batch=one.batch) for one in rows]
+
+    def _is_ours(self) -> Column:
+        """Return the condition for a row of the log to be of the partition."""
+        is_ours = F.lit(True)
+        for name, value in self._key.items():
+            is_ours &= F.col(quoted(name)).eqNullSafe(value)
+        return is_ours
+
+    def _watermarks(self) -> dict[int, int]:
+        path = self._state.tables.get("metrics")
+        if path is None:
+            return {}
+        metrics = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
+        rows = metrics.select("batch", F.unix_micros("watermark").alias("us")).collect()
+        return {row.batch: NO_WATERMARK if row.us is None else row.us for row in rows}
+
+    def _sources(self) -> tuple[list[SourceTime], bool, int | None]:
+        """Return how far event time has come; whether batches follow Spark's watermark; and that of the next batch."""
+        delays, record = read_ports(self._state.files), horizon(self.store)
+        if record is None:
+            ahead = _next_watermark(self._state)
+            delay = delays[0].watermark_us if delays else None
+            reached = ahead if ahead is not None else self.watermark()
+            if reached == NO_WATERMARK:
+                return [], True, ahead
+            return [SourceTime(name="the stream", reached=reached, delay=delay)], True, ahead
+        found = []
+        known = {*record.reached, *((port.number, "") for port in self._state.ports if not port.is_arrival)}
+        with_parts = {port for port, part in known if part}
+        for port, part in sorted(known):
+            if not part and port in with_parts:
+                continue
+            own = delays[port] if port < len(delays) else None
+            seen = max(record.seen.get((port, part), 0), record.since)
+            found.append(
+                SourceTime(
+                    name=f"port {port}{f', partition {part}' if part else ''}",
+                    reached=record.reached.get((port, part)),
+                    delay=None if own is None else own.watermark_us,
+                    silent=record.now - seen if record.now and seen else None,
+                    idle_after=None if own is None else own.idle_after_us,
+                )
+            )
+        return found, False, None
+
+
+def _next_watermark(state: Opened) -> int | None:
+    """Return the watermark that Spark has for the batch after the one that is looked at, us; None for none."""
+    for line in log_lines(state.files, f"{COMMITS_FOLDER}/{state.batch}"):
+        if isinstance(line, dict) and (ms := int(line.get("nextBatchWatermarkMs") or 0)):
+            return ms * 1000
+    return None
+
+
+def _is_key(table: pa.Table, port: RecordedPort, values: Sequence[Any]) -> pa.Array:
+    found = pa.array(np.ones(table.num_rows, dtype=np.bool_))
+    for place, value in enumerate(values[: len(port.keys)]):
+        column = table.column(place)
+        same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)
+        found = pc.and_(found, same.combine_chunks() if isinstance(same, pa.ChunkedArray) else same)
+    return found
+
+
+def _bounds(port: RecordedPort, partition: _Partition, pane: str | datetime) -> tuple[int, int]:
+    """Return the bounds of the pane, or session, that starts when it is said. Raises `DeclarationError`."""
+    first, slash, last = pane.partition("/") if isinstance(pane, str) else (pane, "", "")
+    at = time_of(first, "pane")
+    if port.panes is None:
+        of_sessions = [(one["pane_start"], one["pane_end"]) for one in partition.held]
+        found = [one for one in of_sessions if one[0] <= at < one[1]]
+        if slash:
+            found = [(at, time_of(last, "pane"))]
+        return found[0] if found else (at, at + int(port.fields.get("gap_us") or 0))
+    there = partition.panes_at(at)
+    found = [one for one in there if one[0] == at and (not slash or one[1] == time_of(last, "pane"))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        listed = ", ".join(_pane_text(*one) for one in found[:_NEAR])
+        raise DeclarationError(f"pane is {pane}, and {len(found)} panes begin then; give one as START/END, as {listed}")
+    listed = ", ".join(_pane_text(*one) for one in there[:_NEAR]) or "none"
+    raise DeclarationError(f"pane is {pane}, and no pane begins then; those that have this instant: {listed}")
+
+
+def time_of(value: Any, what: str) -> int:
+    """Return a time in us since the epoch; one without a zone is in UTC. Raises `DeclarationError`.
+
+    >>> time_of("1970-01-01T00:00:01", "pane")
+    1000000
+    """
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return to_us((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH, what)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise DeclarationError(f"{what} is {value!r}, which is no time; write one as 2013-03-08T10:00") from error
+
+
+def read_row(text: str) -> dict[str, Any]:
+    """Return a row that is written as JSON. Raises `DeclarationError`."""
+    try:
+        row = json.loads(text)
+    except ValueError as error:
+        raise DeclarationError(f"row is {text!r}, which is no JSON ({error})") from error
+    if not isinstance(row, dict):
+        raise DeclarationError(f'row is {text!r}; write an object, as \'{{"carrier": "UA", ...}}\'')
+    return row
+
+
+def _us(name: str) -> Column:
+    """Return a time column in us since the epoch, with or without a zone."""
+    return F.expr(f"unix_micros(cast({quoted(name)} as timestamp))")
+
+
+def _pane_text(start: int, end: int) -> str:
+    return f"{format_time(start)}/{format_time(end)}"
+
+
+def _key_text(names: Sequence[str], values: Sequence[Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
