@@ -197,7 +197,7 @@ class _Partition:
     def panes_at(self, at: int) -> list[tuple[int, int]]:
         """Return the bounds of the panes that have an instant, the oldest first."""
         assert self._port.panes is not None
-        geometry = Geometry.of(self._port.panes, self._port.closed)
+        geometry = Geometry.of(self._port.panes, self._port.history)
         slices = geometry.slices(np.array([at], dtype=np.int64))
         panes = range(int(geometry.oldest_pane(slices)[0]), int(geometry.newest_pane(slices)[0]) + 1)
         return [(geometry.start(pane), geometry.end(pane)) for pane in panes]
@@ -228,7 +228,7 @@ class _Partition:
         port = self._port
         if port.panes is None:
             return end + int(port.fields["discard_age_us"])
-        geometry = Geometry.of(port.panes, port.closed)
+        geometry = Geometry.of(port.panes, port.history)
         return geometry.closing_watermark(geometry.last_ending_by(end))
 
     def _firings(self, start: int, end: int) -> Sequence[Firing]:

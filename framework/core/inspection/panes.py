@@ -118,7 +118,7 @@ def open_panes(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     """Return a row for each partition in each open pane of a key group, in no order."""
     window, keys, record = port.panes, PartitionKeys(port.keys), IntervalRecord.decode(store.read_header())
     assert window is not None
-    geometry = Geometry.of(window, port.closed)
+    geometry = Geometry.of(window, port.history)
     codes, panes, rows = _content(port, window, keys, record, geometry, store)
     if window.keeps_firings:
         found = _with_firings(window, keys, record, geometry, store, (codes, panes, rows))

@@ -7,7 +7,7 @@ Windows in arrival order stay what is recorded of them: a policy of the user's i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import Every
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
-from panekeeper.state.history import ClosedPanes, History, aggregates_of, column_type, in_force
+from panekeeper.state.history import History, aggregates_of, column_type, in_force
 
 _PANES, _SESSIONS, _ARRIVALS = "timeInterval", "session", ("tumbling", "sliding", "batched")
 _CLOCK_PARTS = 60_000_000
@@ -40,7 +40,7 @@ class RecordedPort:
         event_time: the column with the event time; None for a window in arrival order.
         pane_time: the type of the bounds of panes.
         panes: the window, where it is one of panes.
-        closed: the panes that a change of the discard age found closed.
+        history: what earlier declarations have left: panes that are closed, among others.
         counted_by: the column of stored partial results that counts all rows; None if there is no such aggregate.
         log_keys: what the partition columns are called in the log: as those of port 0.
     """
@@ -51,7 +51,7 @@ class RecordedPort:
     event_time: str | None = None
     pane_time: pa.DataType = TIMESTAMP
     panes: TimeInterval | None = None
-    closed: ClosedPanes | None = None
+    history: History = field(default_factory=History)
     counted_by: str | None = None
     log_keys: tuple[str, ...] = ()
 
@@ -85,7 +85,7 @@ def recorded_ports(declaration: Mapping[str, Any], committed: int | None = None)
         ports.append(_part(declaration, f"port_{len(ports)}."))
     count = None if len(ports) > 1 else _counted_by(declaration, history)
     first = _keys(ports[0])
-    return [_port(number, one, history.closed, count, tuple(first.names)) for number, one in enumerate(ports)]
+    return [_port(number, one, history, count, tuple(first.names)) for number, one in enumerate(ports)]
 
 
 def _is_joined(declaration: Mapping[str, Any]) -> bool:
@@ -97,7 +97,7 @@ def _part(declaration: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _port(
-    number: int, part: Mapping[str, Any], closed: ClosedPanes | None, count: str | None, log_keys: tuple[str, ...]
+    number: int, part: Mapping[str, Any], history: History, count: str | None, log_keys: tuple[str, ...]
 ) -> RecordedPort:
     fields = _part(part, "window.")
     kind = fields.get("kind")
@@ -113,7 +113,7 @@ def _port(
         event_time=part.get("event_time"),
         pane_time=pa.timestamp("us") if part.get("event_time_type") == "timestamp_ntz" else TIMESTAMP,
         panes=panes_of(fields) if kind == _PANES else None,
-        closed=closed,
+        history=history,
         counted_by=count,
         log_keys=log_keys,
     )
