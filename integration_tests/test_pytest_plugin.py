@@ -29,5 +29,6 @@ def test_a_killed_job_goes_on(spark_job: Callable[..., Any], kill_and_restart: C
     kill_and_restart(jobs[0], [{"taxi": "7", "at": "2024-05-01 10:22", "fare": 1.0}], at="after-delta-commit")
     assert [row["total"] for row in jobs[0].rows] == [12.5, 30.0]
     assert jobs[0].rows.counts["rows_in"] == 3
+    assert "job fares: running" in jobs[0].job._repr_html_()
     with pytest.raises(DeclarationError, match="at is 'lunch'; a batch can be killed before-plan, "):
         kill_and_restart(jobs[0], at="lunch")

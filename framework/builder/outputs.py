@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.builder.places import (
     Place,
@@ -20,6 +20,8 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
+from panekeeper.framework.declarations.display import html_table
+from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
     DeclarationError,
@@ -50,6 +52,9 @@ class Computation:
     """A stream, its window and what is computed from it. Made by `.aggregate(...)` and `.operator(...)`."""
 
     _pipeline: Pipeline
+
+    def _repr_html_(self) -> str:
+        return html_table(f"declaration of job {self._pipeline.intake.name}", _declared(self._pipeline))
 
     def to_delta(
         self,
@@ -142,6 +147,10 @@ class DeltaJob:
     _named: bool = False
     """Whether `_tables` are names in the catalog."""
     _layout: TableLayout | None = None
+
+    def _repr_html_(self) -> str:
+        tables = {name: place for name, place in asdict(self._tables).items() if place is not None}
+        return html_table(f"job {self._pipeline.intake.name}", {**_declared(self._pipeline), "tables": tables})
 
     @property
     def pipeline(self) -> Pipeline:
@@ -277,6 +286,21 @@ class DeltaJob:
             raise ForeignCheckpoint(f"{root.root} holds {found}; give the folder of job {name!r}")
         with lease_of_current_epoch(root, name) as (files, lease), lease.held():
             return reset_to_initial_state(files, self.tables, confirm=confirm, require_held=lease.require_held)
+
+
+def _declared(pipeline: Pipeline) -> dict[str, Any]:
+    """Return what a notebook shows of a declaration."""
+    spec, windows = pipeline.spec, [port.spec.window for port in pipeline.ports]
+    operator = None if spec.operator is None else type(spec.operator).__name__
+    return {
+        "window": windows[0] if len(windows) == 1 else dict(enumerate(windows)),
+        "partition_by": ", ".join(spec.keys.names) or None,
+        "event_time": pipeline.intake.event_time,
+        "watermark": us_text(pipeline.intake.watermark_us) if pipeline.intake.event_time else None,
+        "aggregates": spec.aggregates,
+        "operator": operator,
+        "results": {field.name: field.type for field in spec.results_schema},
+    }
 
 
 def job(checkpoint: str | os.PathLike[str]) -> Job:

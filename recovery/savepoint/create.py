@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.declarations.display import html_table
 from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
@@ -90,6 +91,14 @@ class Savepoint:
     bytes_sent: int
     bytes_reused: int
     values: int | None
+
+    def _repr_html_(self) -> str:
+        manifest = self.manifest
+        shown = {"location": self.location, "job": manifest.job, "made_at": manifest.made_at, "batch": manifest.batch}
+        shown |= {"unfinished": manifest.unfinished, "files": len(manifest.files), "bytes": manifest.size}
+        return html_table(
+            f"savepoint {manifest.name}", {**shown, "bytes_sent": self.bytes_sent, "bytes_reused": self.bytes_reused}
+        )
 
 
 def savepoint(  # noqa: PLR0913 -- all but two have a default that fits

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
+from panekeeper.framework.declarations.display import html_table
 from panekeeper.framework.declarations.durations import Duration, duration_text
 from panekeeper.framework.declarations.errors import (
     CheckpointError,
@@ -252,6 +253,14 @@ class Job:
     def status(self) -> Status:
         """Return the job's state and counts, without waiting."""
         return self._totals.status(self._name, self._state(), self._tick_scheduler.failure)
+
+    def _repr_html_(self) -> str:
+        status, failure = self.status(), self._failure
+        shown = {name: value for name, value in vars(status).items() if name not in ("name", "state") and value != {}}
+        error = None if failure is None else str(translate(failure, self._name))
+        return html_table(
+            f"job {self._name}: {status.state.value}", {"checkpoint": self.checkpoint, **shown, "error": error}
+        )
 
     def report(self) -> dict[str, Any]:
         """Return what the job reports of itself: batch, open and progress (`RunTotals.report`), and why it failed."""

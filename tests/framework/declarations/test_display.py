@@ -1,0 +1,66 @@
+"""What a notebook shows of a declaration, of a savepoint, and of values in general."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from panekeeper import Savepoint, TimeInterval, agg
+from panekeeper.framework.declarations.display import html_table
+from panekeeper.framework.testing.run import declared_job
+from panekeeper.framework.testing.scripted_stream import ScriptedStream
+from panekeeper.recovery.savepoint.manifest import Manifest
+
+AT = datetime(2024, 5, 1, 10, tzinfo=UTC)
+
+
+def test_values_are_shown_as_text_that_breaks_no_page() -> None:
+    """Numbers with separators, mappings one below the other; nothing of what is None."""
+    shown = html_table("<job>", {"rows": 1234567, "none": None, "at": AT, "errors": {"<b>": 2}, "is": True})
+    assert "&lt;job&gt;" in shown
+    assert "1,234,567" in shown
+    assert "2024-05-01 10:00:00 UTC" in shown
+    assert "&lt;b&gt;: 2" in shown
+    assert ">True<" in shown
+    assert "none" not in shown
+
+
+def test_a_declaration_shows_its_window_and_what_is_computed() -> None:
+    """Also with its tables."""
+    declared = declared_job(
+        TimeInterval("1 hour", discard_age="5 minutes"),
+        aggregates={"total": agg.sum("v", where="v < 9")},
+        schema="k string, t timestamp, v long",
+        partition_by="k",
+        event_time="t",
+        watermark="90 seconds",
+    )
+    computation = declared.computation([ScriptedStream(port.columns) for port in declared.ports])
+    shown = computation._repr_html_()
+    for part in ("interval_duration=&#x27;1 hour&#x27;", ">k<", ">t<", "90s", "v &lt; 9", "total: int64"):
+        assert part in shown
+    assert "log: " in computation.to_delta("/tables/log")._repr_html_()
+    assert "/tables/log_metrics" in computation.to_delta("/tables/log")._repr_html_()
+
+
+def test_a_savepoint_shows_where_it_is_and_of_which_batch() -> None:
+    """Without its files one by one."""
+    manifest = Manifest(
+        name="before-upgrade",
+        made_at=AT,
+        checkpoint="/c",
+        job="fares",
+        job_id="1",
+        epoch=0,
+        state_version=1,
+        declaration={},
+        batch=1200,
+        unfinished=None,
+        settings={},
+        versions={},
+        tables={},
+        files=(),
+    )
+    shown = Savepoint(location="/s", manifest=manifest, bytes_sent=5, bytes_reused=0, values=None)._repr_html_()
+    assert "savepoint before-upgrade" in shown
+    assert "1,200" in shown
+    assert "fares" in shown
