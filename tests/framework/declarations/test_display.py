@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
-from panekeeper import Savepoint, TimeInterval, agg
+from panekeeper import Job, Savepoint, Status, TimeInterval, agg
 from panekeeper.framework.declarations.display import html_table
+from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
 from panekeeper.recovery.savepoint.manifest import Manifest
@@ -64,3 +66,32 @@ def test_a_savepoint_shows_where_it_is_and_of_which_batch() -> None:
     assert "savepoint before-upgrade" in shown
     assert "1,200" in shown
     assert "fares" in shown
+
+
+class Running:
+    """What a job shows of itself, without a query."""
+
+    _name, _failure, checkpoint = "fares", None, "/c"
+
+    def status(self) -> Status:
+        counts: dict[str, Any] = {
+            "late": 3,
+            "dropped": 0,
+            "outside": 0,
+            "quarantined": 0,
+            "firings": 7,
+            "batches": 2,
+            "rows": 12345,
+        }
+        return Status(name="fares", state=JobState.RUNNING, batch=1, watermark=AT, open_panes=None, **counts)
+
+
+def test_a_job_shows_how_far_it_is() -> None:
+    """Its state, its counts and where it is stored; no errors where there are none."""
+    running: Any = Running()
+    shown = Job._repr_html_(running)
+    for part in ("job fares: running", "/c", "12,345", "2024-05-01 10:00:00 UTC"):
+        assert part in shown
+    assert "error" not in shown
+    running._failure = ValueError("no <space>")
+    assert "no &lt;space&gt;" in Job._repr_html_(running)
