@@ -15,6 +15,9 @@ spark_windows.py     Spark's own `groupBy(window)`
 spark_per_key.py     The same windows by `transformWithStateInPandas`
 bytewax_flow.py      The same windows as a Bytewax dataflow
 joins.py             Joins of two streams, by Panekeeper and by Spark
+nexmark.py           Queries of Nexmark, by Panekeeper and by Spark
+flink_sql.py         The same by Flink's SQL: is it there, how is it started, what does it compute?
+flink_program.py     What runs in the process of Flink
 results.json         What was measured last
 scaling/             Another program: what a batch costs by keys and key groups (docs/scaling.md)
 soak/                Another program: a job under load that is killed at random times (docs/soak.md)

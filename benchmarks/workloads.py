@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from benchmarks import bytewax_flow, joins, panekeeper_jobs, spark_per_key, spark_windows
+from benchmarks import bytewax_flow, flink_sql, joins, nexmark, panekeeper_jobs, spark_per_key, spark_windows
 from benchmarks.bytewax_flow import DataflowContender
 from benchmarks.contenders import Contender, Query, SparkContender
-from benchmarks.data import ROWS, InputKind
+from benchmarks.data import DAYS, EVENTS, ROWS, InputKind
 from benchmarks.into_delta import DelayContender, DeltaContender, StartContender
 from benchmarks.tables import PanekeeperTableJob, SparkTableJob, TableJob
 from panekeeper import Calendar, Every, Session, TimeInterval
@@ -287,6 +287,29 @@ def joins_into_delta() -> list[Workload]:
     return made
 
 
+def _flink(name: str, like: WorkloadEntry) -> list[WorkloadEntry]:
+    if not flink_sql.installed() or name not in flink_sql.QUERIES:
+        return []
+    return [replace(like, contender=flink_sql.FlinkContender(query=name), files=3, warm=0)]
+
+
+def nexmark_queries() -> list[Workload]:
+    """The queries of Nexmark that Spark can say."""
+    made = []
+    for name in nexmark.RESULTS:
+        before = "pane_end" if name == "q8" else None
+        us, peer = (
+            WorkloadEntry(contender=one, share=SMALL, kind=DAYS if name in nexmark.OF_DAYS else EVENTS)
+            for one in (
+                SparkContender(name=US, query=nexmark.ours(name)),
+                SparkContender(name="spark SQL", query=nexmark.spark(name), compared_before=before),
+            )
+        )
+        what = f"Nexmark, query {name[1:]}, 100,000 events a batch"
+        made.append(Workload(name=f"nexmark-{name}", what=what, us=us, peers=[peer, *_flink(name, peer)]))
+    return made
+
+
 def in_arrival_order() -> list[Workload]:
     """Windows in arrival order, with the rows' own time as the clock."""
     return [
@@ -352,6 +375,7 @@ def workloads() -> list[Workload]:
         distinct(),
         calendar(),
         *joins_into_delta(),
+        *nexmark_queries(),
         *in_arrival_order(),
         delay(),
         starts("start", "from the declaration to the first committed batch of a new checkpoint", 1),
