@@ -91,7 +91,9 @@ def _highest_bid(source: DataFrame) -> DataFrame:
 
 
 def _new_users(source: DataFrame) -> DataFrame:
-    persons = _late(source, "persons").withColumn("window", F.window("at", "10 seconds"))
+    marked = of_stream(source, "persons").withColumn("time", F.col("at")).withWatermark("time", _DELAY)
+    window = F.window("time", "10 seconds").alias("window")  # a stream may have one column with a watermark
+    persons = marked.select("id", "name", "state", "at", window)
     auctions = _late(source, "auctions").select("seller", F.window("at", "10 seconds").alias("opened"))
     found = (F.col("id") == F.col("seller")) & (F.col("window") == F.col("opened"))
     return _with_bounds(persons.join(auctions, found, "left_semi"))
