@@ -1,6 +1,6 @@
 """The input of every benchmark: deterministic rows in Parquet files, one file a micro-batch.
 
-What is in them is one of the kinds `ROWS`, `EVENTS` and `DAYS`.
+What is in them is of the kind `ROWS` or `EVENTS`.
 
 File n covers the 100 seconds of event time that begin 100 n seconds after the start. Times are all different and
 rise from row to row; keys and values are uniform. The same arguments give the same bytes of content, so files are
@@ -135,7 +135,6 @@ def _events(number: int, rows: int, file_seconds: int, *, disorder: int) -> pa.T
 _EVENT_COLUMNS = ", ".join(
     dict.fromkeys(["stream string", *(column for schema in SCHEMAS.values() for column in schema.split(", "))])
 )
-_A_DAY = 86_400
 ROWS = InputKind(name="rows", columns=COLUMNS, table=_table)
 EVENTS = InputKind(
     name="events",
@@ -143,5 +142,3 @@ EVENTS = InputKind(
     table=lambda n, rows, _: _events(n, rows, FILE_SECONDS, disorder=min(40, 1 + rows * 3 // FILE_SECONDS)),
 )
 """The events of Nexmark, 100 seconds a file, a few of them out of order."""
-DAYS = InputKind(name="days", columns=_EVENT_COLUMNS, table=lambda n, rows, _: _events(n, rows, _A_DAY, disorder=1))
-"""The events of Nexmark, in order, a day a file."""

@@ -1,4 +1,4 @@
-"""Flink's embedded SQL as a contender, for queries of Nexmark with panes of a fixed length.
+"""Flink's embedded SQL as a contender, for query 7 of Nexmark.
 
 It is optional: `PANEKEEPER_FLINK` is the Python of an environment with `apache-flink`. The whole input is one CSV file,
 as Flink reads several files in any order; each file of the input counts as a batch of the same duration. Nothing is
@@ -21,38 +21,12 @@ from pyarrow import csv
 from benchmarks.contenders import RunEnvironment, TimedBatch
 from benchmarks.data import Input
 from examples.nexmark.events import LATEST
-from examples.nexmark.queries import PRICES
 
 WORKERS = 2
 _TYPES = {"string": "STRING", "bigint": "BIGINT", "timestamp": "TIMESTAMP(6)"}
-_ARROW = {"STRING": pa.string(), "BIGINT": pa.int64(), "TIMESTAMP(6)": pa.timestamp("us"), "DOUBLE": pa.float64()}
-_PANE = "window_start AS pane_start, window_end AS pane_end"
+_ARROW = {"BIGINT": pa.int64(), "TIMESTAMP(6)": pa.timestamp("us")}
 _BOUNDS = "pane_start TIMESTAMP(6), pane_end TIMESTAMP(6)"
 _TEN = "TUMBLE(TABLE bids, DESCRIPTOR(row_time), INTERVAL '10' SECOND)"
-_DAY = "TUMBLE(TABLE bids, DESCRIPTOR(row_time), INTERVAL '1' DAY)"
-
-
-def _where(condition: str | None) -> str:
-    return "" if condition is None else f" FILTER (WHERE {condition})"
-
-
-_COUNTS = {f"{prefix}bids": f"count(*){_where(condition)}" for prefix, condition in PRICES.items()}
-_DISTINCT = {
-    f"{prefix}{name}s": f"count(DISTINCT {name}){_where(condition)}"
-    for name in ("bidder", "auction")
-    for prefix, condition in PRICES.items()
-}
-
-_PRICES = {f"{name}_price": f"{name}(price)" for name in ("min", "max", "sum")}
-
-
-def _list(columns: dict[str, str]) -> str:
-    return ", ".join(f"{value} AS {name}" for name, value in columns.items())
-
-
-def _types(columns: dict[str, str]) -> str:
-    return ", ".join(f"{name} BIGINT" for name in columns)
-
 
 QUERIES = {
     "q7": (
@@ -61,21 +35,6 @@ QUERIES = {
                 SELECT *, row_number() OVER (
                     PARTITION BY window_start, window_end ORDER BY price DESC, number ASC) AS place
                 FROM TABLE({_TEN})) WHERE place = 1""",  # noqa: S608
-    ),
-    "q15": (
-        f"{_BOUNDS}, {_types(_COUNTS)}, {_types(_DISTINCT)}",
-        f"""SELECT {_PANE}, {_list(_COUNTS)}, {_list(_DISTINCT)}
-            FROM TABLE({_DAY}) GROUP BY window_start, window_end""",  # noqa: S608
-    ),
-    "q16": (
-        f"channel STRING, {_BOUNDS}, last_bid TIMESTAMP(6), {_types(_COUNTS)}, {_types(_DISTINCT)}",
-        f"""SELECT channel, {_PANE}, max(`at`), {_list(_COUNTS)}, {_list(_DISTINCT)}
-            FROM TABLE({_DAY}) GROUP BY channel, window_start, window_end""",  # noqa: S608
-    ),
-    "q17": (
-        f"auction BIGINT, {_BOUNDS}, {_types(_COUNTS)}, {_types(_PRICES)}, avg_price DOUBLE",
-        f"""SELECT auction, {_PANE}, {_list(_COUNTS)}, {_list(_PRICES)}, avg(CAST(price AS DOUBLE))
-            FROM TABLE({_DAY}) GROUP BY auction, window_start, window_end""",  # noqa: S608
     ),
 }
 """Query -> the columns of its results with their types, and its text."""

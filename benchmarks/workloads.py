@@ -9,7 +9,7 @@ from functools import partial
 from benchmarks import bytewax_flow, flink_sql, joins, nexmark, panekeeper_jobs, spark_per_key, spark_windows
 from benchmarks.bytewax_flow import DataflowContender
 from benchmarks.contenders import Contender, Query, SparkContender
-from benchmarks.data import DAYS, EVENTS, ROWS, InputKind
+from benchmarks.data import EVENTS, ROWS, InputKind
 from benchmarks.into_delta import DelayContender, DeltaContender, StartContender
 from benchmarks.tables import PanekeeperTableJob, SparkTableJob, TableJob
 from panekeeper import Calendar, Every, Session, TimeInterval
@@ -294,16 +294,12 @@ def _flink(name: str, like: WorkloadEntry) -> list[WorkloadEntry]:
 
 
 def nexmark_queries() -> list[Workload]:
-    """The queries of Nexmark that Spark can say."""
+    """Queries of Nexmark beside Spark SQL."""
     made = []
     for name in nexmark.RESULTS:
-        before = "pane_end" if name == "q8" else None
         us, peer = (
-            WorkloadEntry(contender=one, share=SMALL, kind=DAYS if name in nexmark.OF_DAYS else EVENTS)
-            for one in (
-                SparkContender(name=US, query=nexmark.ours(name)),
-                SparkContender(name="spark SQL", query=nexmark.spark(name), compared_before=before),
-            )
+            WorkloadEntry(contender=SparkContender(name=who, query=query), share=SMALL, kind=EVENTS)
+            for who, query in ((US, nexmark.ours(name)), ("spark SQL", nexmark.spark(name)))
         )
         what = f"Nexmark, query {name[1:]}, 100,000 events a batch"
         made.append(Workload(name=f"nexmark-{name}", what=what, us=us, peers=[peer, *_flink(name, peer)]))
