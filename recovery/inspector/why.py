@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -42,7 +43,7 @@ from panekeeper.recovery.storage.locations import Location, table_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
-from panekeeper.state.checkpoint.job_record import is_flushed, read_ports
+from panekeeper.state.checkpoint.job_record import read_ports
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord, SessionRecord
 from panekeeper.state.spark_logs import log_lines
 from panekeeper.state.store import PortStore
@@ -111,10 +112,10 @@ def _port(state: Opened, key: dict[str, Any]) -> RecordedPort:
 
 
 def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any]) -> Answer:
-    missing = [name for name in (*port.keys.names, port.event_time) if name is not None and name not in row]
+    missing = [name for name in (*port.row_keys, port.event_time) if name is not None and name not in row]
     if missing:
         raise DeclarationError(f"row lacks {', '.join(map(repr, missing))}, by which it finds its pane")
-    names = dict(zip(port.keys.names, port.log_keys, strict=True))
+    names = dict(zip(port.row_keys, port.log_keys, strict=True))
     partition = _Partition(state, port, {names[name]: row[name] for name in names})
     if port.is_arrival or port.event_time is None:
         return why_partition(port, partition.held[0] if partition.held else None)
@@ -161,10 +162,10 @@ class _Partition:
         table = self._state.spark.range(1).select(*(self._key[name].alias(name) for name in names)).toArrow()
         return [table.column(name).cast(kind)[0] for name, kind in zip(names, self._port.keys.types, strict=True)]
 
-    def watermark(self) -> int:
-        """Return the watermark that the key group has acted on."""
-        header, is_session = self._ours.read_header(), self._port.is_session
-        return (SessionRecord if is_session else IntervalRecord).decode(header).watermark
+    @cached_property
+    def record(self) -> IntervalRecord | SessionRecord:
+        """The header of the key group: the watermark that it has acted on, whether it was flushed."""
+        return (SessionRecord if self._port.is_session else IntervalRecord).decode(self._ours.read_header())
 
     def why(self, start: int, end: int) -> Answer:
         """Return what has become of the pane with these bounds."""
@@ -182,7 +183,7 @@ class _Partition:
             end=end,
             ready_at=closes if self._port.fields.get("emit") == "on_close" else end,
             closes_at=closes,
-            watermark=self.watermark(),
+            watermark=self.record.watermark,
             held=held,
             firings=firings,
             refused=refused,
@@ -190,7 +191,7 @@ class _Partition:
             sources=sources,
             follows=follows,
             ahead=ahead,
-            is_flushed=is_flushed(self._state.files),
+            is_flushed=self.record.flushed,
             nearest=() if held or firings or refused else self.nearest(start),
         )
 
@@ -306,7 +307,7 @@ class _Partition:
         if record is None:
             ahead = _next_watermark(self._state)
             delay = delays[0].watermark_us if delays else None
-            reached = ahead if ahead is not None else self.watermark()
+            reached = ahead if ahead is not None else self.record.watermark
             if reached == NO_WATERMARK:
                 return [], True, ahead
             return [SourceTime(name="the stream", reached=reached, delay=delay)], True, ahead

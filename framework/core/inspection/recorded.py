@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import TIMESTAMP
+from panekeeper.framework.core.joins.panes import stored_key
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import Every
@@ -36,7 +37,8 @@ class RecordedPort:
     Attributes:
         number: of the port.
         fields: what is recorded of the window, by names such as `evict.size`.
-        keys: the partition columns. Those of a further port have names of their own.
+        keys: the partition columns, as they are stored.
+        row_keys: what they are called in the rows of the port.
         event_time: the column with the event time; None for a window in arrival order.
         pane_time: the type of the bounds of panes.
         panes: the window, where it is one of panes.
@@ -54,6 +56,7 @@ class RecordedPort:
     history: History = field(default_factory=History)
     counted_by: str | None = None
     log_keys: tuple[str, ...] = ()
+    row_keys: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -106,16 +109,20 @@ def _port(
             f"the window of port {number} is of the kind {kind!r}, which has neither panes nor partitions to show; "
             "the log of the job has its results"
         )
+    keys = _keys(part)
+    if _is_joined(part):
+        keys = pa.schema([pa.field(stored_key(place), one.type) for place, one in enumerate(keys)])
     return RecordedPort(
         number=number,
         fields=fields,
-        keys=_keys(part),
+        keys=keys,
         event_time=part.get("event_time"),
         pane_time=pa.timestamp("us") if part.get("event_time_type") == "timestamp_ntz" else TIMESTAMP,
         panes=panes_of(fields) if kind == _PANES else None,
         history=history,
         counted_by=count,
         log_keys=log_keys,
+        row_keys=tuple(_keys(part).names),
     )
 
 

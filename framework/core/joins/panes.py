@@ -29,13 +29,18 @@ _NONE = -1
 """Place of a row that is not there."""
 
 
+def stored_key(place: int) -> str:
+    """Return what a column that must be equal is called in the rows of both ports."""
+    return f"k/{place}"
+
+
 class BothPorts:
     """The rows of both ports as those of one window, and back. Its columns have names of their own."""
 
     def __init__(self, spec: JobSpec) -> None:
         assert spec.join is not None
         self.join, self._ports = spec.join, spec.ports
-        equal = [f"k/{place}" for place in range(len(self.join.equal[0]))]
+        equal = [stored_key(place) for place in range(len(self.join.equal[0]))]
         types = [spec.columns.field(name).type for name in self.join.equal[0]]
         fields = [pa.field(name, kind) for name, kind in zip(equal, types, strict=True)]
         self.keys, self.also_equal = pa.schema(fields[: len(spec.keys)]), pa.schema(fields[len(spec.keys) :])

@@ -33,6 +33,9 @@ from panekeeper.framework.core.steps import Rows, Step, Tick
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.compatibility import fingerprint
 from panekeeper.state.store import MemoryStore
+from tests.framework.core.joins.join_batches import Groups, left, right
+from tests.framework.core.joins.join_batches import spec as joined
+from tests.framework.core.joins.join_batches import watermark as at_watermark
 from tests.framework.core.panes.firings import COLUMNS, KEYS, rows, run, spec_of, watermark
 from tests.framework.core.panes.test_firing_properties import BY_RULE, batches_of, panes
 from tests.model.firing_panes import NaivePanes
@@ -196,6 +199,26 @@ def test_panes_of_a_group_that_has_seen_nothing_are_none() -> None:
     """Of every kind of window."""
     for window in (TimeInterval(60), TimeInterval(60, early=Every(rows=2)), Session(60), Tumbling(Count(2))):
         assert open_work(port_of(spec_of(window)), MemoryStore()).num_rows == 0
+
+
+def test_joined_panes_are_those_of_both_ports() -> None:
+    """With the rows of both; the partition columns have the names of the first port in the log."""
+    window = TimeInterval(10, discard_age=30)
+    groups = Groups(joined(window))
+    groups.run([left("a", 1), right("a", 2), right("b", 3), at_watermark(10), left("a", 12)])
+    sides = {
+        prefix: {"window": window.declaration(), "partition_by": {name: "string"}}
+        for prefix, name in (("", "key"), ("port_1", "name"))
+    }
+    declaration = sides[""] | {
+        "port_1": sides["port_1"],
+        "join": groups.made.join.declaration() if groups.made.join else {},
+    }
+    (port,) = recorded_ports(fingerprint(declaration))
+    found = open_work(port, groups.stores[0]).to_pylist()
+    shown = sorted((one["k/0"], one["pane_start"] // US, one["rows"], one["state"]) for one in found)
+    assert shown == [("a", 0, 2, "late"), ("a", 10, 1, "open"), ("b", 0, 1, "late")]
+    assert (port.log_keys, port.row_keys) == (("key",), ("key",))
 
 
 def test_a_session_waits_for_its_end_and_then_for_its_close() -> None:
