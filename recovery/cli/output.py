@@ -178,10 +178,12 @@ _WAITS_FOR = ("fires_at", "closes_at", "next_clock", "next_rows")
 def waits_text(one: Fields) -> str:
     """Return what an open pane waits for.
 
-    >>> waits_text({"next": "fire", "fires_at": "11:00", "closes_at": "12:00", "next_clock": None, "next_rows": 2})
+    >>> times = {"fires_at": "11:00", "closes_at": "12:00", "next_clock": None}
+    >>> waits_text({"state": "open", "next": "fire", "next_rows": 2, **times})
     'watermark 11:00 to fire, or 2 more rows'
     """
-    parts = [f"watermark {one['closes_at'] if one['fires_at'] is None else one['fires_at']} to {one['next']}"]
+    at = f"watermark {one['closes_at'] if one['fires_at'] is None else one['fires_at']}"
+    parts = [f"{'any greater watermark' if one['state'] == 'overdue' else at} to {one['next']}"]
     parts += [] if one["next_rows"] is None else [f"{one['next_rows']} more row{'s' if one['next_rows'] != 1 else ''}"]
     parts += [] if one["next_clock"] is None else [f"the wall clock at {one['next_clock']}"]
     return ", or ".join(parts)
