@@ -164,7 +164,8 @@ def test_transform_names_a_query_whose_checkpoint_is_another(readings: Readings)
         writer = frame.writeStream.format("memory").queryName("own").option("checkpointLocation", str(location))
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    with pytest.raises(StreamingQueryException, match=rf"checkpointLocation at \S*{other}, .* the same folder"):
+    both = rf"checkpointLocation at \S*{other}, and transform\(\) has the checkpoint {readings.checkpoint}; give both"
+    with pytest.raises(StreamingQueryException, match=both):
         run(other)
     run(readings.checkpoint)
     assert readings.spark.table("own").count() == 1

@@ -34,7 +34,7 @@ CHECKPOINT_COMMANDS = ("drain", "savepoint")
 """Commands that make a batch a checkpoint of a kind, and leave the windows as they are."""
 
 ELSEWHERE = "elsewhere:"
-"""Begins the kind of a control file that ends a query: its checkpoint is at the place that follows."""
+"""Begins the kind of a control file that ends a query, as its checkpoint is another; why follows, for the user."""
 
 
 def write_control_file(folder: CheckpointFolder, kind: ControlKind, *, us: int | None = None) -> int:
@@ -55,10 +55,10 @@ def write_control_file(folder: CheckpointFolder, kind: ControlKind, *, us: int |
             return number
 
 
-def end_query_elsewhere(folder: CheckpointFolder, location: str) -> None:
-    """Let the next batch that reads the newest control file fail: its query has its checkpoint at `location`."""
+def end_query_elsewhere(folder: CheckpointFolder, why: str) -> None:
+    """Let the next batch that reads the newest control file fail and say `why`: its query has another checkpoint."""
     number = newest_control_file(folder)
-    row = {"kind": ELSEWHERE + location, "us": now_us(), "number": number}
+    row = {"kind": ELSEWHERE + why, "us": now_us(), "number": number}
     folder.write_json(control_file(number), row, replace=True)
 
 

@@ -149,10 +149,7 @@ class KeyGroupProcessor(StatefulProcessor):
 def _require_its_checkpoint(packed: list[Row]) -> None:
     for row in packed:
         if row.kind.startswith(ELSEWHERE):
-            raise CheckpointError(
-                f"the query has its checkpointLocation at {row.kind.removeprefix(ELSEWHERE)}, and transform() has "
-                "another checkpoint; give both the same folder"
-            )
+            raise CheckpointError(row.kind.removeprefix(ELSEWHERE))
 
 
 def ceil_ms(us: int) -> int:

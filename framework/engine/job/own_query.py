@@ -48,7 +48,11 @@ class _CheckpointComparison(StreamingQueryListener):
                 return
             location = str(execution.resolvedCheckpointRoot())
             if place_of(location) != place_of(self._files.place):
-                end_query_elsewhere(self._files, location)
+                end_query_elsewhere(
+                    self._files,
+                    f"the query has its checkpointLocation at {location}, and transform() has the checkpoint "
+                    f"{self._files.root}; give both the same folder",
+                )
         except Exception as error:  # noqa: BLE001 -- a query that cannot be looked at is not hindered
             _log.warning("the checkpoint of a query could not be compared with %s: %s", self._files.root, error)
 
