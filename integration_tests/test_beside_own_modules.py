@@ -12,6 +12,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from integration_tests.selection import first_before_release
 from panekeeper.framework.engine.session.java_libraries import DELTA, cached_jars
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,9 +99,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return installed
 
 
-@pytest.mark.extended
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["script", "spark-submit", "kernel"])
+@pytest.mark.parametrize("way", first_before_release(("kernel",), ("script",), ("spark-submit",)))
 def test_a_users_own_state_framework_and_recovery_and_ours_are_both_found(
     python: Path, tmp_path: Path, way: str
 ) -> None:

@@ -54,7 +54,7 @@ def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> Non
     assert readings.log("view") == LOG[1:]
 
 
-@pytest.mark.extended
+@pytest.mark.release
 @pytest.mark.parametrize("before", ["dropDuplicates", "join"])
 def test_the_state_of_operators_before_the_window_is_distributed_again_too(readings: Readings, before: str) -> None:
     """Rows that were there before the change are still known after it."""

@@ -113,7 +113,7 @@ def test_a_checkpoint_that_was_renamed_or_is_reached_by_a_link_goes_on(saved: Sa
     saved.require_undisturbed()
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_a_savepoint_is_restored_a_second_time(saved: Saved) -> None:
     """The epoch of the first restore is not used again, whatever was saved meanwhile."""
     saved.run(0, 1)
@@ -209,7 +209,7 @@ def test_a_batch_that_is_in_some_tables_only_is_not_in_the_savepoint(
     saved.require_undisturbed()
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_what_cannot_be_restored_is_reported_before_anything_is_changed(saved: Saved) -> None:
     """State that was damaged before it was saved, a table whose old files were vacuumed."""
     saved.run(0, 1)
@@ -276,7 +276,7 @@ def test_a_savepoint_can_be_restored_to_another_folder(saved: Saved) -> None:
     verify(saved.place, "one", deep=True, spark=saved.readings.spark)
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_savepoints_are_restored_after_upkeep_beside_the_job(saved: Saved, capsys: pytest.CaptureFixture[str]) -> None:
     """Between the plan of each batch and its commits; at last with no retention, when the job is stopped."""
     upkeep = Upkeep(saved.readings.checkpoint, capsys)

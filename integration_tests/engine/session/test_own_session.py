@@ -91,7 +91,7 @@ def test_a_session_of_ones_own_needs_no_setting_for_python_and_says_nothing(tmp_
     assert "TimerStateImpl" not in ran.stderr
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_a_function_made_before_the_start_finds_what_is_beside_the_program(tmp_path: Path) -> None:
     """From whatever folder the program is started; if it runs another Python, the start says which variable to set."""
     program = tmp_path / "own.py"

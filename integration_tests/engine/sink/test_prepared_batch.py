@@ -148,7 +148,7 @@ def test_a_query_of_ones_own_does_not_pass_over_a_recorded_batch(
     assert story.log() == LOG
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_to_complete_a_batch_changes_no_setting_of_the_session(
     story: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,7 +187,7 @@ class _Drawn(agg.UserAggregate):
         return uuid.uuid4().hex
 
 
-@pytest.mark.extended
+@pytest.mark.release
 def test_large_rows_are_written_as_they_are_recorded_whatever_becomes_of_the_cache(
     story: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
