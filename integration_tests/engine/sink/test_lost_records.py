@@ -54,7 +54,7 @@ def test_a_table_that_is_gone_while_the_job_runs_is_not_made_anew(
 
 
 def test_a_table_that_forgets_its_batches_gets_none_twice(story: Readings, fail_at: Callable[[str, int], None]) -> None:
-    """It is refused before the recorded batch is written."""
+    """It is refused before the recorded batch is written, also when it forgets no more: what it had is lost."""
     fail_in_batch_2(story, fail_at, "after-delta-commit")
     written = story.log()
     for table in ("log", "log_quarantine"):
@@ -62,6 +62,11 @@ def test_a_table_that_forgets_its_batches_gets_none_twice(story: Readings, fail_
         story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` SET TBLPROPERTIES ({properties})")
         story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` SET TBLPROPERTIES ('a'='b')")
     with pytest.raises(SinkError, match=r"/log records for 'interval 1 second' only .* UNSET TBLPROPERTIES"):
+        story.start()
+    for table in ("log", "log_quarantine"):
+        unset = "UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
+        story.spark.sql(f"ALTER TABLE delta.`{story.folder / table}` {unset}")
+    with pytest.raises(SinkError, match=r"log \S+ has forgotten which batches it has.* Restore a savepoint"):
         story.start()
     assert story.log() == written
 
