@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.recovery.inspector.opened import opened
-from panekeeper.recovery.inspector.panes import Key, frame, quoted
+from panekeeper.recovery.inspector.panes import Key, frame
 from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
 

@@ -21,7 +21,9 @@ from panekeeper.framework.core.inspection.panes import TIMES
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.job_spec import PORT, TIMESTAMP
 from panekeeper.framework.declarations.errors import CorruptState, DeclarationError, PanekeeperError, did_you_mean
+from panekeeper.framework.engine.flow.intake import key_group
 from panekeeper.framework.engine.flow.pipeline import spark_schema
+from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import all_said, first_line
 from panekeeper.recovery.inspector.opened import Opened, opened
@@ -31,7 +33,7 @@ from panekeeper.state.records import HORIZON
 from panekeeper.state.spark_store import HEADER, SEGMENTS
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from panekeeper.state.store import MemoryStore
 
@@ -40,6 +42,7 @@ Key = Mapping[str, Any]
 
 _KINDS = ("header", "slices", "rows", "fired", "firings", "sessions")
 """The stored values that say what is open; the others hold what it is computed from."""
+_GROUP = "_pk_group"
 _NOT_ZONED = frozenset({"next_clock", *PARTITION_TIMES})
 """Times of the wall clock. Those of panes have the type of the event time."""
 
@@ -106,11 +109,11 @@ def partitions(
     """
     with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
         kinds = {port.is_arrival for port in state.ports}
-        if kinds == {True}:
-            return frame(state, state.ports, key)
         if len(kinds) > 1:
             raise DeclarationError("this job has windows of panes and of rows; look at its panes")
         found = frame(state, state.ports, key)
+    if kinds == {True}:
+        return found
     names = [*state.ports[0].log_keys, *([PORT] if len(state.ports) > 1 else [])]
     return found.groupBy(*names).agg(
         F.count("*").alias("open"),
@@ -129,12 +132,12 @@ def frame(state: Opened, ports: list[RecordedPort], key: Key | None) -> DataFram
     try:
         with format_of_state(state.spark):
             stored = _stored(state, ports)
-            where = {} if key is None else typed_key(state.spark, ports[0], key)
-            if key is not None and len(where) == len(ports[0].log_keys):
-                stored = stored.where(F.col("g") == group_of(state, ports[0], where))
+            where = TypedKey({}, {}, None) if key is None else typed_key(state, ports[0], key)
+            if where.group is not None:
+                stored = stored.where(F.col("g") == where.group)
             frames = [_of_port(stored, port, several=several) for port in ports]
             found = reduce(lambda one, other: one.unionByName(other), frames)
-            for name, value in where.items():
+            for name, value in where.columns.items():
                 found = found.where(F.col(quoted(name)).eqNullSafe(value))
             return found.localCheckpoint()
     except PanekeeperError:
@@ -217,34 +220,40 @@ def _of_port(stored: DataFrame, port: RecordedPort, *, several: bool) -> DataFra
     return stored.groupBy("g").applyInArrow(of_group, spark_schema(compute.schema))
 
 
-def typed_key(spark: SparkSession, port: RecordedPort, key: Key) -> dict[str, Any]:
-    """Return partition column -> value as Spark has it, of a key. Raises `DeclarationError` for what is no such key."""
+@dataclass(frozen=True)
+class TypedKey:
+    """A key, or a part of one, with the types of the partition columns.
+
+    Attributes:
+        columns: partition column -> its value, in Spark.
+        values: the same in Arrow.
+        group: the id of the key group that has it; None for a part of a key.
+    """
+
+    columns: Mapping[str, Column]
+    values: Mapping[str, pa.Scalar]
+    group: int | None
+
+
+def typed_key(state: Opened, port: RecordedPort, key: Key) -> TypedKey:
+    """Return a key as it is stored. Raises `DeclarationError` for what is no such key."""
     kinds = dict(zip(port.log_keys, port.keys.types, strict=True))
-    columns = []
+    columns: dict[str, Column] = {}
     for name, value in key.items():
         if name not in kinds:
             near = did_you_mean(name, list(kinds))
             listed = f"its partition columns are {', '.join(kinds)}" if kinds else "the job has no partition columns"
             raise DeclarationError(f"key names {name!r}, which is no partition column{near or f'; {listed}'}")
-        columns.append(F.lit(value).cast(from_arrow_type(kinds[name])).alias(name))
+        columns[name] = F.lit(value).cast(from_arrow_type(kinds[name]))
+    ids, is_whole = state.record.group_ids, columns.keys() == kinds.keys()
+    group = key_group([columns[name] for name in port.log_keys], len(ids)) if is_whole else F.lit(None).cast("int")
+    shown = [one.alias(name) for name, one in columns.items()]
     try:
-        (row,) = spark.range(1).select(*columns).collect()
+        found = state.spark.range(1).select(*shown, group.alias(_GROUP)).toArrow()
     except Exception as error:
         raise DeclarationError(
             f"key is {dict(key)!r}, which is no value of these columns: {first_line(error)}"
         ) from error
-    return {name: F.lit(row[name]).cast(from_arrow_type(kinds[name])) for name in key}
-
-
-def group_of(state: Opened, port: RecordedPort, key: Mapping[str, Any]) -> int:
-    """Return the id of the key group that has a key."""
-    ids = state.record.group_ids
-    if not key:
-        return ids[0]
-    place = F.pmod(F.xxhash64(*(key[name] for name in port.log_keys)), F.lit(len(ids)))
-    return ids[int(state.spark.range(1).select(place).collect()[0][0])]
-
-
-def quoted(name: str) -> str:
-    """Return a column's name as SQL takes any."""
-    return "`" + name.replace("`", "``") + "`"
+    values = {name: found.column(place).cast(kinds[name])[0] for place, name in enumerate(columns)}
+    number = found.column(_GROUP)[0].as_py()
+    return TypedKey(columns, values, None if number is None else ids[number])

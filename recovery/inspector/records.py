@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.engine.session.columns import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
 def first_rows(found: DataFrame, limit: int) -> dict[str, Any]:
     """Return the first `rows` of a frame, by its columns from the left, and whether there are `more`."""
     ordered = [one for one in found.columns if not found.schema[one].dataType.typeName().startswith(("map", "array"))]
-    rows = found.orderBy(*(f"`{name}`" for name in ordered)).limit(limit + 1).toArrow().to_pylist()
+    rows = found.orderBy(*map(quoted, ordered)).limit(limit + 1).toArrow().to_pylist()
     return {"rows": [as_fields(row) for row in rows[:limit]], "more": len(rows) > limit}
 
 

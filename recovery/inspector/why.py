@@ -36,9 +36,10 @@ from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.sink.delta_log import newest_first
 from panekeeper.recovery.inspector.opened import Opened, opened
-from panekeeper.recovery.inspector.panes import Key, group_of, quoted, stored_group, typed_key
+from panekeeper.recovery.inspector.panes import Key, stored_group, typed_key
 from panekeeper.recovery.storage.locations import Location, table_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import format_time
@@ -120,7 +121,7 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any]) -> Answe
     if port.is_arrival or port.event_time is None:
         return why_partition(port, partition.held[0] if partition.held else None)
     at = time_of(row[port.event_time], "the event time of the row")
-    refused = [one for one in partition.refused() if one.at == at]
+    refused = [one for one in partition.refused if one.at == at]
     if port.panes is None:
         bounds = [(one["pane_start"], one["pane_end"]) for one in partition.held]
         bounds = [one for one in bounds if one[0] <= at < one[1]]
@@ -147,25 +148,22 @@ class _Partition:
         if missing:
             raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
         self._state, self._port = state, port
-        self._key = typed_key(state.spark, port, key)
-        self.store: MemoryStore = stored_group(state, port, group_of(state, port, self._key))
-        group = open_work(port, self.store)
-        self._values = self._key_values()
-        self.held: list[dict[str, Any]] = group.filter(_is_key(group, port, self._values)).to_pylist()
+        self._key = typed_key(state, port, key)
+        assert self._key.group is not None  # the key is whole
+        self.store: MemoryStore = stored_group(state, port, self._key.group)
+        group, values = open_work(port, self.store), [self._key.values[name] for name in port.log_keys]
+        self.held: list[dict[str, Any]] = group.filter(_is_key(group, port, values)).to_pylist()
         self._ours = PortStore(self.store, port.number) if port.number else self.store
-
-    def _key_values(self) -> list[Any]:
-        """Return the values of the key in Arrow, as the state has them."""
-        if not self._key:
-            return []
-        names = self._port.log_keys
-        table = self._state.spark.range(1).select(*(self._key[name].alias(name) for name in names)).toArrow()
-        return [table.column(name).cast(kind)[0] for name, kind in zip(names, self._port.keys.types, strict=True)]
 
     @cached_property
     def record(self) -> IntervalRecord | SessionRecord:
         """The header of the key group: the watermark that it has acted on, whether it was flushed."""
         return (SessionRecord if self._port.is_session else IntervalRecord).decode(self._ours.read_header())
+
+    @cached_property
+    def _geometry(self) -> Geometry:
+        assert self._port.panes is not None
+        return Geometry.of(self._port.panes, self._port.history)
 
     def why(self, start: int, end: int) -> Answer:
         """Return what has become of the pane with these bounds."""
@@ -175,8 +173,8 @@ class _Partition:
         """Return what is known of the pane with these bounds."""
         held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
         firings = self._firings(start, end)
-        refused = [one for one in self.refused() if one.at is not None and start <= one.at < end]
-        sources, follows, ahead = self._sources()
+        refused = [one for one in self.refused if one.at is not None and start <= one.at < end]
+        sources, follows, ahead = self._sources
         closes = self._closes(end)
         return PaneFacts(
             start=start,
@@ -187,7 +185,7 @@ class _Partition:
             held=held,
             firings=firings,
             refused=refused,
-            watermarks=self._watermarks(),
+            watermarks=self._watermarks,
             sources=sources,
             follows=follows,
             ahead=ahead,
@@ -197,8 +195,7 @@ class _Partition:
 
     def panes_at(self, at: int) -> list[tuple[int, int]]:
         """Return the bounds of the panes that have an instant, the oldest first."""
-        assert self._port.panes is not None
-        geometry = Geometry.of(self._port.panes, self._port.history)
+        geometry = self._geometry
         slices = geometry.slices(np.array([at], dtype=np.int64))
         panes = range(int(geometry.oldest_pane(slices)[0]), int(geometry.newest_pane(slices)[0]) + 1)
         return [(geometry.start(pane), geometry.end(pane)) for pane in panes]
@@ -215,21 +212,20 @@ class _Partition:
         log = self._state.spark.read.format("delta").load(self._state.tables["log"])
         known = log.select(*map(quoted, names)).distinct().limit(_MOST_KEYS).collect()
         texts = {_key_text(names, row) for row in known}
-        own = _key_text(names, [value.as_py() for value in self._values])
+        own = _key_text(names, [self._key.values[name].as_py() for name in names])
         if own in texts:
             return ["this partition has results of other panes"]
         alike = get_close_matches(own, texts, n=_NEAR, cutoff=0.5)
         return (
             [f"no result of this partition is in the log; partitions that are called alike: {', '.join(alike)}"]
-            if (alike)
+            if alike
             else ["no result of this partition is in the log"]
         )
 
     def _closes(self, end: int) -> int:
-        port = self._port
-        if port.panes is None:
-            return end + int(port.fields["discard_age_us"])
-        geometry = Geometry.of(port.panes, port.history)
+        if self._port.panes is None:
+            return end + int(self._port.fields["discard_age_us"])
+        geometry = self._geometry
         return geometry.closing_watermark(geometry.last_ending_by(end))
 
     def _firings(self, start: int, end: int) -> Sequence[Firing]:
@@ -270,6 +266,7 @@ class _Partition:
             found |= {name: batch[0] for name in added if batch and name in files}
         return found
 
+    @cached_property
     def refused(self) -> list[Refusal]:
         """Return what the quarantine has of the partition."""
         path = self._state.tables.get("quarantine")
@@ -278,7 +275,7 @@ class _Partition:
         table = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
         for name, kind, log_name in zip(self._port.keys.names, self._port.keys.types, self._port.log_keys, strict=True):
             text = F.get_json_object("row", f"$['{name}']")
-            table = table.where(text.try_cast(from_arrow_type(kind)).eqNullSafe(self._key[log_name]))
+            table = table.where(text.try_cast(from_arrow_type(kind)).eqNullSafe(self._key.columns[log_name]))
         begins = [
             F.get_json_object("row", f"$.{name}").try_cast("timestamp") for name in ("pane_start", "session_start")
         ]
@@ -289,10 +286,11 @@ class _Partition:
     def _is_ours(self) -> Column:
         """Return the condition for a row of the log to be of the partition."""
         is_ours = F.lit(True)
-        for name, value in self._key.items():
+        for name, value in self._key.columns.items():
             is_ours &= F.col(quoted(name)).eqNullSafe(value)
         return is_ours
 
+    @cached_property
     def _watermarks(self) -> dict[int, int]:
         path = self._state.tables.get("metrics")
         if path is None:
@@ -301,6 +299,7 @@ class _Partition:
         rows = metrics.select("batch", F.unix_micros("watermark").alias("us")).collect()
         return {row.batch: NO_WATERMARK if row.us is None else row.us for row in rows}
 
+    @cached_property
     def _sources(self) -> tuple[list[SourceTime], bool, int | None]:
         """Return how far event time has come; whether batches follow Spark's watermark; and that of the next batch."""
         delays, record = read_ports(self._state.files), horizon(self.store)

@@ -316,8 +316,7 @@ class Intake:
             time = column(self.event_time) if self.pane_time == TIMESTAMP else as_utc(self.event_time)
         good_time = F.when(F.col(_REASON).isNull() & self._is_tuple(), time)
         arrival = column(self.arrival_time) if self.arrival_time else None
-        keys = [column(name) for name in self.partition_by]
-        group = F.pmod(F.xxhash64(*keys), F.lit(self.key_groups)).cast("int") if keys else F.lit(0)
+        group = key_group([column(name) for name in self.partition_by], self.key_groups)
         frame = checked.select(
             group.alias(packing.KEY_GROUP_COLUMN),
             good_time.alias(packing.EVENT_TIME_COLUMN),
@@ -403,6 +402,11 @@ class Intake:
             ) from None
         if not isinstance(kind, BooleanType):
             raise DeclarationError(f"{what}: {rule!r} is a {kind.simpleString()}, not a condition")
+
+
+def key_group(keys: Sequence[Column], groups: int | None) -> Column:
+    """Return which of so many key groups a key belongs to (`state/key_groups.py`)."""
+    return F.pmod(F.xxhash64(*keys), F.lit(groups)).cast("int") if keys else F.lit(0)
 
 
 def _source_partition() -> Column:

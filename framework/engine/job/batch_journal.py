@@ -45,7 +45,12 @@ from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
 from panekeeper.framework.engine.job.query import spark_commit
-from panekeeper.framework.engine.job.table_checks import TableRecord, require_has, require_no_later_batch
+from panekeeper.framework.engine.job.table_checks import (
+    TableRecord,
+    require_has,
+    require_no_later_batch,
+    require_remembered,
+)
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
@@ -59,7 +64,6 @@ from panekeeper.framework.engine.sink.batch_output import (
     run_and_collect,
     write_large_rows,
 )
-from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.framework.engine.sink.downtime import DOWNTIME, Downtime
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned
@@ -67,7 +71,7 @@ from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_m
 from panekeeper.framework.engine.sink.tables import METRICS, require_lasting_transactions
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, damaged, place_of, prepared_file
-from panekeeper.state.checkpoint.job_record import OWNER, last_batches, write_flushed
+from panekeeper.state.checkpoint.job_record import last_batches, write_flushed
 from panekeeper.state.codec import with_columns
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import (
@@ -320,14 +324,10 @@ class BatchJournal:
             id_ = str(metadata.get("id"))
             if metadata and one.table in ("", id_):
                 require_lasting_transactions(path, metadata)  # by what the table says, the batch is written or skipped
-                if one.table == id_ and one.role in OWNED and self.writer.last_transaction(spark, path, OWNER) < 0:
-                    raise SinkError(
-                        f"the {one.role} {path} has forgotten which batches it has, as a table does while "
-                        f"delta.setTransactionRetentionDuration is set: batch {number} of job {self.record.name!r} may "
-                        "be in it already. Restore a savepoint, or reset the job to its initial state"
-                    )
                 last = partial(self.writer.last_transaction, spark)
                 require_owned(spark, {one.role: path}, self.record)
+                if one.table == id_:
+                    require_remembered(self.record, one.role, path, last, begun=number)
                 require_no_later_batch(self.files.root, self.record, {one.role: path}, last, begun=number)
                 known = {"path": path, "id": one.table or id_, "batch": one.after}
                 require_has(self.record, one.role, path, id_, known, last)

@@ -26,13 +26,14 @@ from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.job.checkpoint_checks import record_upgrade
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import all_said
+from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned, secure
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.folder import place_of
-from panekeeper.state.checkpoint.job_record import is_new, write_tables
+from panekeeper.state.checkpoint.job_record import OWNER, is_new, write_tables
 from panekeeper.state.history import HISTORY
 from panekeeper.state.prepared import last_decided, last_prepared
 
@@ -90,6 +91,21 @@ def require_same_roles(record: JobRecord, tables: Mapping[str, str], made: Mappi
                 f"{path} is declared as the {role} of job {record.name!r}, which has written its {was} there, and its "
                 f"rows would be changed. Declare the {was} there, as before, or choose another folder for the {role}"
             )
+
+
+def require_remembered(
+    record: JobRecord, role: str, path: str, last_transaction: LastTransaction, *, begun: int
+) -> None:
+    """Refuse a table that has forgotten which batches it has: whether that which was `begun` is in it is not known.
+
+    It has forgotten then, too, that this checkpoint owns it.
+    """
+    if role in OWNED and last_transaction(path, OWNER) < 0:
+        raise SinkError(
+            f"the {role} {path} has forgotten which batches it has, as a table does while "
+            f"delta.setTransactionRetentionDuration is set: batch {begun} of job {record.name!r} may be in it already. "
+            "Restore a savepoint, or reset the job to its initial state"
+        )
 
 
 def require_no_later_batch(
