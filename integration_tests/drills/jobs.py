@@ -28,6 +28,7 @@ from panekeeper.framework.declarations.windows import (
     Cumulate,
     Session,
     Sliding,
+    SlidingByRow,
     TimeInterval,
     Tumbling,
     Window,
@@ -172,6 +173,13 @@ DRILL_JOBS: tuple[DrillJob, ...] = (
         options=_EVENT_TIME,
         oracle=lambda: event_time_oracle.NaiveSessions(HOUR // 3, discard_age=2 * HOUR),
         tables=_tables("refinement", "reason", log=["replaces"], start="session"),
+    ),
+    DrillJob(
+        name="by-row",
+        window=SlidingByRow(minutes(40), discard_age=hours(2), right=False),
+        options=_EVENT_TIME,
+        oracle=lambda: event_time_oracle.NaiveByRow(2 * HOUR // 3, discard_age=2 * HOUR),
+        tables=_tables("refinement", "reason"),
     ),
     DrillJob(
         name="join-within",

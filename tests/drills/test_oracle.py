@@ -16,6 +16,7 @@ from integration_tests.drills.expected.arrival_oracle import (
     TumblingTime,
 )
 from integration_tests.drills.expected.event_time_oracle import (
+    NaiveByRow,
     NaiveCumulate,
     NaiveDays,
     NaivePaneJoin,
@@ -160,6 +161,22 @@ def test_a_row_between_two_sessions_makes_them_one_whose_results_are_replaced() 
     ]
     assert tables["view"] == [("a", 0, 1500, 3, 7, 1, "LATE"), ("a", 1560, 2160, 1, 3, 0, "WATERMARK")]
     assert tables["quarantine"] == [("LATE", 60, 6)]
+
+
+def test_each_row_has_a_window_that_ends_at_it() -> None:
+    """A late row changes those after it that are open, and has none itself once that would be closed."""
+    history = (arrive((1, 0, 0)), arrive((2, 30, 0), (3, 10, 0)), arrive((4, 61, 0)), arrive((5, 20, 0)))
+    tables = NaiveByRow(HOUR // 2, discard_age=2 * HOUR // 3)((*history, arrive((6, 71, 0)), arrive((7, 0, 0))))
+    first, second, third = (("a", at * 60 - 1800, at * 60) for at in (0, 10, 30))
+    assert tables["log"] == [
+        (*first, 1, 1, 0, "WATERMARK"),
+        (*second, 2, 4, 0, "WATERMARK"),
+        (*third, 3, 6, 0, "WATERMARK"),
+        (*third, 4, 11, 1, "LATE"),
+        ("a", 61 * 60 - 1800, 61 * 60, 1, 4, 0, "WATERMARK"),
+    ]
+    assert tables["view"] == [*tables["log"][:2], *tables["log"][3:]]
+    assert tables["quarantine"] == [("LATE", 0, 7)]
 
 
 def test_small_values_meet_large_ones_within_bounds_or_of_their_pane() -> None:

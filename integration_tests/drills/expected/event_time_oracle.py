@@ -300,3 +300,42 @@ class NaiveSessions(NaiveEventTime):
     def view(self) -> Rows:
         """Return the result of each session."""
         return [*self.shown.values()]
+
+
+class NaiveByRow(NaiveEventTime):
+    """For each row of a sensor, the rows of the `size` seconds until it, both ends included."""
+
+    def __init__(self, size: int, *, discard_age: int) -> None:
+        super().__init__()
+        self.size, self.age = size, discard_age
+        self.held: dict[str, list[tuple[Row, int]]] = {}
+        self.fired: dict[tuple[str, int], int] = {}
+        self.changed: set[tuple[str, int]] = set()
+
+    def on_row(self, row: Row, seen: int) -> None:
+        """Begin the window that ends at a row, and add the row to all open ones that have its time."""
+        watermark = seen if self.watermark is None else self.watermark
+        if seen + self.size + self.age < watermark:
+            self.rejected.append(("LATE", seen, row.id))
+            return
+        self.held.setdefault(row.sensor, []).append((row, seen))
+        if watermark <= seen + self.age:
+            self.fired.setdefault((row.sensor, seen), 0)
+        self.changed |= {one for one in self.fired if one[0] == row.sensor and seen <= one[1] <= seen + self.size}
+
+    def on_watermark(self, before: int | None, watermark: int) -> None:
+        """Fire the changed windows that have ended, and close those past the discard age."""
+        for sensor, end in sorted(one for one in self.fired if one[1] < watermark):
+            times = self.fired[sensor, end]
+            if (sensor, end) in self.changed:
+                ids = [row.id for row, seen in self.held[sensor] if end - self.size <= seen <= end]
+                reason = "LATE" if before is not None and end < before else "WATERMARK"
+                self.log.append((sensor, end - self.size, end, len(ids), sum(ids), times, reason))
+                self.fired[sensor, end] = times + 1
+                self.changed.discard((sensor, end))
+            if end + self.age < watermark:
+                del self.fired[sensor, end]
+
+    def view(self) -> Rows:
+        """Return the last row of each window."""
+        return [*{row[:3]: row for row in self.log}.values()]
