@@ -12,6 +12,7 @@ inspector/  What is open in a job, and what does it wait for?
 restore/    How does a job go back to a savepoint, or become another job?
 upkeep/     How are the tables of a job compacted and vacuumed, so that its savepoints can still be restored?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?
+replay/     What has a job read, and does the same come out of it again?
 drill.py    Do the tables of a job stay right when it is broken on purpose?
 doctor.py   Can a cluster run jobs, and if not, what is missing where?
 cli/        What does the command `panekeeper` take, and what does it print?

@@ -57,5 +57,9 @@ class BrokerUnavailable(PanekeeperError):
     """A Kafka broker does not respond, or refuses the credentials. The message never contains them."""
 
 
+class RowsGone(PanekeeperError):
+    """The rows that a job has read cannot be read again: the source no longer has them, or is not reached."""
+
+
 class JobFileError(PanekeeperError):
     """A Python file does not declare a job: it is not there, fails, or starts something else."""

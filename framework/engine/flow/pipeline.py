@@ -236,6 +236,11 @@ class Pipeline:
             **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
         }
 
+    def inputs(self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True) -> DataFrame:
+        """Return what the processor gets: the packed rows of all ports, and the control stream; arguments as below."""
+        ports = [port.packed(ids, files.place, quarantines=quarantines) for port in self.ports]
+        return reduce(lambda rows, more: rows.unionByName(more), [*ports, control_rows(files, ids)])
+
     def packed(self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True) -> DataFrame:
         """Return the plan's packed output for one more run.
 
@@ -249,9 +254,8 @@ class Pipeline:
             timers=self.uses_watermark_timer,
             run=begin_run(files) if self.spec.handlers else RunRecord(),  # only handlers use it
         )
-        inputs = [*(port.packed(ids, files.place, quarantines=quarantines) for port in ports), control_rows(files, ids)]
         return (
-            reduce(lambda rows, more: rows.unionByName(more), inputs)
+            self.inputs(files, ids, quarantines=quarantines)
             .groupBy("g")
             .transformWithState(
                 statefulProcessor=DeferredProcessor(processor),
