@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from panekeeper.recovery.inspector.diff import diff
     from panekeeper.recovery.inspector.panes import panes, partitions
     from panekeeper.recovery.inspector.why import why
+    from panekeeper.recovery.report.report import Report, report
     from panekeeper.recovery.restore.clone import clone
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
@@ -156,6 +157,7 @@ __all__ = [
     "PartitionUse",
     "Punctuation",
     "Reason",
+    "Report",
     "S3Options",
     "Savepoint",
     "SavepointError",
@@ -196,6 +198,7 @@ __all__ = [
     "ports",
     "prune",
     "publish_metrics",
+    "report",
     "rescale",
     "restore",
     "savepoint",
@@ -239,6 +242,7 @@ _WHERE = {
     "panekeeper.recovery.inspector.diff": "diff",
     "panekeeper.recovery.inspector.panes": "panes partitions",
     "panekeeper.recovery.inspector.why": "why",
+    "panekeeper.recovery.report.report": "Report report",
     "panekeeper.recovery.restore.clone": "clone",
     "panekeeper.recovery.restore.restore": "restore",
     "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",

@@ -9,6 +9,7 @@ jobs/       Does a job run on a checkpoint, and how is it drained from another p
 savepoint/  How is a job saved, and what is in a location of savepoints?
 kafka.py    Where does a job continue in Kafka, and are its messages still there?
 inspector/  What is open in a job, and what does it wait for?
+report/     What has a job done, as a page?
 restore/    How does a job go back to a savepoint, or become another job?
 upkeep/     How are the tables of a job compacted and vacuumed, so that its savepoints can still be restored?
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?

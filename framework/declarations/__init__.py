@@ -14,6 +14,7 @@ joins.py           how are rows of two streams joined: which match, and which go
 operator.py        what does a user's operator or listener implement, and which events has each window?
 parameters.py      which attributes of a user's object belong to the declaration?
 policies.py        when do rows leave a window, when does it fire, when is a partition evicted? those of a user, too
+svg.py             how is a picture drawn as SVG?
 user_aggregate.py  what does a user's own aggregate implement?
 calendar.py        which panes of a calendar are there, and which values do they refuse?
 windows.py         which windows are there, and which values do they refuse?

@@ -7,6 +7,21 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
+_KILO = 1000.0
+
+
+def format_bytes(size: float) -> str:
+    """Return a number of bytes with a decimal unit.
+
+    >>> format_bytes(5), format_bytes(2_500_000)
+    ('5 B', '2.5 MB')
+    """
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < _KILO:
+            return f"{size:.3g} {unit}"
+        size /= _KILO
+    return f"{size:.3g} TB"
+
 
 def html_table(title: str, values: Mapping[str, Any]) -> str:
     """Return HTML without a style of its own, so that it looks like the page; values of None are left out."""

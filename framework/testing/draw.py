@@ -8,10 +8,9 @@ firing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
-from xml.sax.saxutils import escape
 
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations import aggregates as agg
@@ -19,6 +18,7 @@ from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.durations import to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import Delta, Time
+from panekeeper.framework.declarations.svg import Canvas
 from panekeeper.framework.declarations.windows import (
     ArrivalWindow,
     Batched,
@@ -186,44 +186,21 @@ def _by_item(times: Mapping[int, int], items: Sequence[Any]) -> Iterator[tuple[i
     return ((at, times.get(at)) for at in range(len(items)))
 
 
-@dataclass
-class _Canvas:
-    """Collects shapes, from top to bottom."""
-
-    title: str
-    shapes: list[str] = field(default_factory=list)
-
-    def rect(self, kind: str, x: float, y: float, width: float, height: float, more: str = "") -> None:
-        size = f'width="{max(width, 1):.1f}" height="{height:.1f}"'
-        self.shapes.append(f'<rect class="pk-{kind}" x="{x:.1f}" y="{y:.1f}" {size} {more}/>')
-
-    def line(self, kind: str, x: float, y: float, to_x: float, to_y: float, more: str = "") -> None:
-        ends = f'x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"'
-        self.shapes.append(f'<line class="pk-{kind}" {ends} {more}/>')
+class _Canvas(Canvas):
+    """A picture on a page of its own."""
 
     def dot(self, kind: str, x: float, y: float) -> None:
+        """Draw a row, or a cross for one that is refused."""
         if kind == "drop":
             self.line(kind, x - 4, y - 4, x + 4, y + 4)
             self.line(kind, x - 4, y + 4, x + 4, y - 4)
         else:
-            self.shapes.append(f'<circle class="pk-{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
+            self.add(f'<circle class="pk-{kind}" cx="{x:.1f}" cy="{y:.1f}" r="4.5"/>')
 
-    def text(self, kind: str, x: float, y: float, text: str, anchor: str = "start") -> None:
-        self.shapes.append(
-            f'<text class="pk-{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-        )
-
-    def svg(self, height: float) -> str:
-        """Return the picture."""
-        head = (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" role="img"'
-        )
-        font = 'font-family="system-ui,sans-serif" font-size="12"'
-        body = "\n".join(self.shapes)
-        return (
-            f"{head} {font}>\n<title>{escape(self.title)}</title>\n<style>{_STYLE}</style>\n"
-            f'<rect class="pk-bg" width="100%" height="100%"/>\n{body}\n</svg>\n'
-        )
+    def page(self, height: float) -> str:
+        """Return the picture on its ground, with its colours."""
+        ground = '<rect class="pk-bg" width="100%" height="100%"/>'
+        return self.svg(_WIDTH, height, f"<style>{_STYLE}</style>\n{ground}") + "\n"
 
 
 def _legend(canvas: _Canvas, y: float, *, has_panes: bool) -> float:
@@ -275,7 +252,7 @@ def _drawn_panes(window: EventTimeWindow, played: _Played) -> str:
         text, is_right = " → ".join([*map(played.text, rows), *replaced]), x(start) > _WIDTH * 0.55
         canvas.text("t", x(end) - 5 if is_right else x(start) + 5, y + 16, text, "end" if is_right else "start")
         y += _LANE
-    return canvas.svg(_legend(canvas, y + 18, has_panes=True))
+    return canvas.page(_legend(canvas, y + 18, has_panes=True))
 
 
 def _draw_items(canvas: _Canvas, played: _Played, x: Callable[[int], float], top: float) -> None:
@@ -315,7 +292,7 @@ def _drawn_rows(window: ArrivalWindow, played: _Played) -> str:
         for one in found:
             canvas.dot("row", one, y + _LANE / 2 - 1)
         y += _LANE
-    return canvas.svg(_legend(canvas, y + 18, has_panes=False))
+    return canvas.page(_legend(canvas, y + 18, has_panes=False))
 
 
 def _bounds(row: Mapping[str, Any]) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.readings import FILES
-from panekeeper import CheckpointError, DeclarationError, diff, panes, partitions, savepoint, why
+from panekeeper import CheckpointError, DeclarationError, diff, panes, partitions, report, savepoint, why
 from panekeeper.framework.core.inspection.reasons import Verdict
 
 if TYPE_CHECKING:
@@ -41,6 +41,9 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
         ("b", "10:02", 1, "open", 0, "fire", "10:03"),
     ]
     assert shown(panes(place, spark=spark)) == before
+    page = report(place, spark=spark)
+    assert page.panes == len(before)
+    assert [text for text in ("not fired yet", "Size of the state") if text not in page.html] == []
     savepoint(place, "one", to=tmp_path / "savepoints", decode=False, spark=spark)
     a, b, c, d = ({"sensor": name} for name in "abcd")
     ten, nine = "2024-05-01T10:00", "2024-05-01T10:09"

@@ -24,6 +24,7 @@ from panekeeper.recovery.cli.command import (
     LOCATION,
     NAME,
     S3,
+    Argument,
     Command,
     ExitCode,
     flag,
@@ -389,6 +390,16 @@ def _diff(options: Namespace) -> dict[str, Any]:
     return first_rows(diff(place, *numbers, key=dict(options.key) or None, s3=s3), options.limit)
 
 
+def _report(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.report.report import report
+
+    open_panes = not options.no_open
+    made = report(options.checkpoint, batches=options.batches, open_panes=open_panes, s3=s3_options(options))
+    made.write(options.output)
+    found = {"job": made.job, "file": options.output, "bytes": len(made.html.encode()), "batches": made.batches}
+    return {**found, "panes": made.panes, "notes": [*made.notes]}
+
+
 LOOKED_AT = option(
     "checkpoint", "CHECKPOINT", "the folder or URL that start(checkpoint=...) got; with --savepoint, their location"
 )
@@ -448,6 +459,19 @@ INSPECTOR = (
         ),
         run=_diff,
         lines=output.diff_lines,
+    ),
+    Command(
+        name="report",
+        help="write what a job that runs or not has done to a page of HTML: panes, watermark, rows, times, downtimes",
+        arguments=(
+            CHECKPOINT,
+            Argument("-o", "--output", metavar="FILE", help="the page, such as report.html", required=True),
+            option("--batches", "N", "show the last N batches (120)", type=int, default=120),
+            flag("--no-open", "do not start Spark to read the panes that have not fired yet"),
+            *S3,
+        ),
+        run=_report,
+        lines=output.report_lines,
     ),
 )
 

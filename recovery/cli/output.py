@@ -8,12 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from panekeeper.framework.declarations.display import format_bytes
 from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.recovery.storage.blobs import ProgressCallback, TransferProgress
 
 Fields = Mapping[str, Any]
-
-_KILO = 1000.0
 
 
 def printable(text: str) -> str:
@@ -23,19 +22,6 @@ def printable(text: str) -> str:
     'a\\x1b[2J\\nb'
     """
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
-
-
-def format_bytes(size: float) -> str:
-    """Return a number of bytes with a decimal unit.
-
-    >>> format_bytes(5), format_bytes(2_500_000)
-    ('5 B', '2.5 MB')
-    """
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < _KILO:
-            return f"{size:.3g} {unit}"
-        size /= _KILO
-    return f"{size:.3g} TB"
 
 
 def format_number(number: float | None) -> str:
@@ -354,6 +340,15 @@ def plan_lines(fields: Fields) -> str:
         if item["advice"]:
             lines.append(f"      {item['advice']}")
     return "\n".join(lines)
+
+
+def report_lines(fields: Fields) -> str:
+    """Return what `report` prints."""
+    shown = f"{fields['batches']:,} batches and {fields['panes']:,} panes"
+    return "\n".join(
+        [f"report of job {fields['job']!r}: {shown}, in {fields['file']} ({format_bytes(fields['bytes'])})"]
+        + fields["notes"]
+    )
 
 
 def rescale_lines(fields: Fields) -> str:

@@ -37,7 +37,7 @@ SAVEPOINTS = """
     S3Options Savepoint Upkeep check_upgrade clone maintain prune rescale restore savepoint
     savepoints verify
 """
-INSPECTOR = "diff panes partitions why"
+INSPECTOR = "Report diff panes partitions report why"
 PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS} {INSPECTOR}".split()])
 AGGREGATES = [
     "Aggregate",

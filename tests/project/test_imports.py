@@ -15,7 +15,20 @@ PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "r
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "sources", "flow", "user_sinks", "sink", "job", "metrics")
 RECOVERY_ONE_WAY = (
-    *("storage", "jobs", "savepoint", "inspector", "restore", "upkeep", "upgrade", "replay", "drill", "doctor", "cli"),
+    *(
+        "storage",
+        "jobs",
+        "savepoint",
+        "inspector",
+        "report",
+        "restore",
+        "upkeep",
+        "upgrade",
+        "replay",
+        "drill",
+        "doctor",
+        "cli",
+    ),
 )
 ORDERS = {
     "the parts": PARTS_ONE_WAY,

@@ -125,12 +125,13 @@ class BatchWriter(Protocol):
 class BatchContext:
     """What a job knows of a batch that its output does not have, for the tables of metrics and downtime.
 
-    It began at `started_us`; `open_panes` are None if that is not known; `downtime` is that of the first batch after a
-    stop.
+    It began at `started_us`; `open_panes` and `state_bytes`, the size of the state on disk as it began, are None if
+    that is not known; `downtime` is that of the first batch after a stop.
     """
 
     started_us: int
     open_panes: int | None
+    state_bytes: int | None = None
     downtime: Downtime | None = None
 
 
@@ -386,6 +387,7 @@ def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> 
             "balanced": batch.balanced,
             "watermark": to_datetime_if_any(batch.watermark),
             "open_panes": context.open_panes,
+            "state_bytes": context.state_bytes,
             "firings": batch.rows["results"],
             "late_ms": None if batch.late_us is None else batch.late_us // 1000,
             "errors": [*batch.errors_by_reason.items()],

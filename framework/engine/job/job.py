@@ -410,7 +410,8 @@ class Job:
             report = self._downtime_report(batch)
             self._downtime = report or self._downtime
             open_panes = self._totals.open_panes_after(batch)
-            return BatchContext(started_us=started_us, open_panes=open_panes, downtime=report)
+            state_bytes = streaming.query_progress(self._query).state_bytes
+            return BatchContext(started_us=started_us, open_panes=open_panes, state_bytes=state_bytes, downtime=report)
 
         try:
             spec = self._pipeline.spec

@@ -59,15 +59,17 @@ METRICS = StructType(
         StructField("balanced", BooleanType()),
         StructField("watermark", TimestampType()),
         StructField("open_panes", LongType()),
+        StructField("state_bytes", LongType()),
         StructField("firings", LongType()),
         StructField("late_ms", LongType()),
         StructField("seconds", DoubleType()),
         StructField("errors", MapType(StringType(), LongType())),
     ]
 )
-"""One row a batch: what it did. `open_panes` is null in one that was run again after a crash. `batch_time`, `seconds`
-are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was done;
-`errors`: how many rows, results and firings could not be computed, by the reason that the quarantine gives."""
+"""One row a batch: what it did. `open_panes` is null in one that was run again after a crash; `state_bytes` is the size
+of the state on disk as the batch began, null in the first one of a run and where it is not known. `batch_time` and
+`seconds` are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was
+done; `errors`: how many rows, results and firings could not be computed, by the reason that the quarantine gives."""
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""

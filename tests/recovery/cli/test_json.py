@@ -30,6 +30,7 @@ LINES: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
     "clone": lambda _, to: [["clone", to, "one", "--into", f"{to}-clone"]],
     "maintain": lambda job, to: [["maintain", job.root, "--savepoints", to], ["maintain", job.root, "--dry-run"]],
     "offsets": lambda job, _: [["offsets", job.root]],
+    "report": lambda job, to: [["report", job.root, "-o", f"{to}.html", "--no-open"]],
     "drill": lambda *_: [["drill", "--list", "--only", "kill"]],
 }
 

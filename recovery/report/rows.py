@@ -1,0 +1,74 @@
+"""The newest rows of a Delta table, read by the library `deltalake`: no Spark is started for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import PurePosixPath
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+from deltalake.exceptions import DeltaError
+
+from panekeeper.framework.engine.sink.delta_log import batch_of_commit, newest_first
+from panekeeper.framework.engine.sink.library_rules import UnsupportedTable, open_to_read, panic_as_unsupported, text_of
+from panekeeper.recovery.storage.delta_tables import delta_options
+from panekeeper.recovery.storage.files import Files
+from panekeeper.state.checkpoint.job_record import TRANSACTION
+
+FILE = "__filename"
+"""Column of Arrow with the file that a row is from."""
+
+
+def newest_rows(table: Files, columns: Sequence[str], *, most: int) -> tuple[pa.Table, bool]:
+    """Return the rows of the newest files, at least the `most` newest rows, and whether there are others.
+
+    Only those of the columns that the table has; and `FILE`, the name of the file of each row. Raises
+    `UnsupportedTable` for a table that only Spark can read.
+    """
+    delta = open_to_read(table.root, delta_options(table))
+    files = pa.table(delta.get_add_actions(flatten=True))
+    wanted, rows = set[str](), 0
+    names, counts, times = (files.column(name).to_pylist() for name in ("path", "num_records", "modification_time"))
+    for _, name, count in sorted(zip(times, names, counts, strict=True), key=lambda one: one[:2], reverse=True):
+        if rows >= most:
+            break
+        wanted.add(file_name(name))
+        rows += count or 0
+    try:
+        with panic_as_unsupported():
+            whole = delta.to_pyarrow_dataset()
+    except (DeltaError, OSError) as error:
+        raise UnsupportedTable(f"the library cannot read it: {text_of(error)}") from error
+    parts = [part for part in whole.get_fragments() if file_name(part.path) in wanted]
+    chosen = ds.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
+    found = chosen.to_table([*(name for name in columns if name in whole.schema.names), FILE])
+    place = found.column_names.index(FILE)
+    short = pa.array([file_name(one) for one in found.column(FILE).to_pylist()], pa.string())
+    return found.set_column(place, FILE, short), len(wanted) < len(names)
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a path, as the log of a table or a file system spells it."""
+    return PurePosixPath(unquote(path)).name
+
+
+def commits_of(table: Files, job: str, *, most: int) -> tuple[dict[int, int], dict[str, int]]:
+    """Return batch -> when the table had it, in us, and file -> the batch that wrote it, of the newest commits.
+
+    Of the commits that the log of the table still has; those of other programs have no batch.
+    """
+    written, batches = dict[int, int](), dict[str, int]()
+    for at, (_, commit) in enumerate(newest_first(table)):
+        if at >= most:
+            break
+        for app in {str(one["txn"].get("appId")) for one in commit if "txn" in one}:
+            if not (found := TRANSACTION.fullmatch(app)) or found[1] != job:
+                continue
+            batch = batch_of_commit(commit, app)
+            info: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
+            if isinstance(info.get("timestamp"), int):
+                written.setdefault(batch, info["timestamp"] * 1000)
+            batches |= {file_name(str(one["add"]["path"])): batch for one in commit if "add" in one}
+    return written, batches

@@ -1,0 +1,130 @@
+"""The report of a job: its figures are those of the tables, and its page is right in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from panekeeper import DeclarationError, report
+from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.report.figures import Figures, PaneLife, read_figures
+from panekeeper.recovery.storage.locations import checkpoint_at
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE
+from tests.recovery.report.conftest import LOG, NOON, NOW, Recorded, Seen
+
+NOW_US = round(NOW.timestamp() * 1_000_000)
+
+
+def figures(recorded: Recorded, batches: int = 100) -> Figures:
+    """The figures of a report made at two o'clock."""
+    return read_figures(checkpoint_at(recorded.root), batches=batches, now=NOW_US)
+
+
+def hours(found: Figures) -> Mapping[int, PaneLife]:
+    """The panes by the hour at which they start."""
+    return {round(one.start / 3_600_000_000) % 24: one for one in found.panes}
+
+
+def test_a_pane_is_shown_with_what_has_become_of_it(recorded: Recorded) -> None:
+    """All partitions together: a closed pane, one that has fired, and one that was refined."""
+    #   watermark                      13:10
+    #   10 [   closed at 13:00   )       |
+    #   11       [   fired               |
+    #   12             [  refined        |
+    panes = hours(figures(recorded))
+    assert {hour: one.state for hour, one in panes.items()} == {10: "closed", 11: "fired", 12: "refined"}
+    ten = panes[10]
+    assert (ten.partitions, ten.firings, ten.refinements, ten.first, ten.last) == (2, 3, 1, 1, 2)
+
+
+def test_a_batch_has_its_counts_and_the_time_of_its_stages(recorded: Recorded) -> None:
+    """The commit of the metrics, the last of a batch, says when all of it was done."""
+    last = figures(recorded).batches[-1]
+    assert (last.number, last.rows["dropped_late"], last.open_panes, last.state_bytes) == (3, 1, 13, 3000)
+    assert last.plan_seconds == 0.5
+    assert last.tables_seconds is not None
+    assert last.tables_seconds > 0
+
+
+def test_refused_rows_are_counted_by_reason_and_late_ones_by_how_late_they_were(recorded: Recorded) -> None:
+    """The row of 11 o'clock came when the watermark was at 13:10. Only downtimes of this job are shown."""
+    found = figures(recorded)
+    assert [(one.reason, one.rows) for one in found.refusals] == [("<script>", 2), ("LATE", 1)]
+    assert found.late_seconds == [timedelta(hours=2, minutes=10).total_seconds()]
+    assert [(one.batch, one.clean) for one in found.outages] == [(3, False)]
+    assert found.firings == {"WATERMARK": 4, "LATE": 2}
+
+
+def test_only_the_last_batches_are_shown_and_the_page_says_so(recorded: Recorded) -> None:
+    """Of four batches two."""
+    found = figures(recorded, batches=2)
+    assert [one.number for one in found.batches] == [2, 3]
+    assert found.notes == ["The last 2 batches are shown."]
+    assert "The last 2 batches are shown." in report(recorded.root, batches=2, open_panes=False).html
+
+
+def test_a_table_that_cannot_be_read_is_left_out_with_a_note(recorded: Recorded) -> None:
+    """The others are shown; a start that wrote nothing yet has none of them."""
+    (Path(recorded.paths["quarantine"]) / "_delta_log" / f"{0:020}.json").write_text("{")
+    found = figures(recorded)
+    assert (len(found.batches), found.refusals) == (4, [])
+    assert [note.partition(":")[0] for note in found.notes] == ["The quarantine cannot be read without Spark"]
+    recorded.job.tables()
+    assert "No batch is in the metrics yet." in report(recorded.root, open_panes=False).html
+
+
+def test_a_flushed_job_has_closed_all_its_panes(recorded: Recorded) -> None:
+    """Whatever the watermark is."""
+    recorded.job.put(FLUSHED_FILE, '{"batch": 3}')
+    assert {one.state for one in figures(recorded).panes} == {"closed"}
+
+
+def test_many_panes_are_cut_to_the_last_ones(recorded: Recorded) -> None:
+    """The page says how many there are on it."""
+    rows = [
+        {
+            "pane_start": NOON + at * timedelta(hours=1),
+            "pane_end": NOON + (at + 1) * timedelta(hours=1),
+            "refinement": 0,
+        }
+        for at in range(200)
+    ]
+    recorded.put("log", LOG, rows, 4)
+    found = figures(recorded)
+    assert len(found.panes) == 150
+    assert found.notes == ["The last 150 panes are shown."]
+
+
+@pytest.mark.parametrize("batches", [0, -1, 2001, True, 1.5])
+def test_a_number_of_batches_that_cannot_be_is_refused(recorded: Recorded, batches: int) -> None:
+    """It names the limits."""
+    with pytest.raises(DeclarationError, match="from 1 to 2000"):
+        report(recorded.root, batches=batches)
+
+
+def test_the_command_writes_the_page(recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the place of one that is there; a folder that is not there is an error in one line."""
+    page = tmp_path / "report.html"
+    page.write_text("before")
+    assert main(["report", recorded.root, "-o", str(page), "--no-open"]) == 0
+    assert capsys.readouterr().out.startswith(f"report of job 'readings': 4 batches and 3 panes, in {page} (")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert main(["report", recorded.root, "-o", str(tmp_path / "no" / "report.html"), "--no-open"]) == 1
+    assert "cannot be used" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("dark", "ground"), [(False, "rgb(246, 248, 250)"), (True, "rgb(13, 17, 23)")])
+def test_a_browser_shows_the_page_without_errors(
+    recorded: Recorded, look: Callable[..., Seen], *, dark: bool, ground: str
+) -> None:
+    """On light and dark screens, 1280 and 390 pixels wide: nothing is wider than the page, nothing is logged."""
+    made = report(recorded.root, open_panes=False, now=lambda: NOW_US)
+    seen = look(made.html, widths=(1280, 390), dark=dark)
+    assert seen.widths == {1280: 1280, 390: 390}
+    assert seen.console == []
+    assert seen.background == ground
+    assert "<script>" not in made.html
+    assert "http" not in made.html.replace("http://www.w3.org/2000/svg", "")
