@@ -238,6 +238,11 @@ class TypedKey:
 def typed_key(state: Opened, port: RecordedPort, key: Key) -> TypedKey:
     """Return a key as it is stored. Raises `DeclarationError` for what is no such key."""
     kinds = dict(zip(port.log_keys, port.keys.types, strict=True))
+    return key_as_stored(state.spark, state.record.group_ids, kinds, key)
+
+
+def key_as_stored(spark: SparkSession, ids: tuple[int, ...], kinds: Mapping[str, pa.DataType], key: Key) -> TypedKey:
+    """Return a key by the types of the partition columns, for key groups of these ids. Raises as `typed_key`."""
     columns: dict[str, Column] = {}
     for name, value in key.items():
         if name not in kinds:
@@ -245,11 +250,11 @@ def typed_key(state: Opened, port: RecordedPort, key: Key) -> TypedKey:
             listed = f"its partition columns are {', '.join(kinds)}" if kinds else "the job has no partition columns"
             raise DeclarationError(f"key names {name!r}, which is no partition column{near or f'; {listed}'}")
         columns[name] = F.lit(value).cast(from_arrow_type(kinds[name]))
-    ids, is_whole = state.record.group_ids, columns.keys() == kinds.keys()
-    group = key_group([columns[name] for name in port.log_keys], len(ids)) if is_whole else F.lit(None).cast("int")
+    is_whole = columns.keys() == kinds.keys()
+    group = key_group([columns[name] for name in kinds], len(ids)) if is_whole else F.lit(None).cast("int")
     shown = [one.alias(name) for name, one in columns.items()]
     try:
-        found = state.spark.range(1).select(*shown, group.alias(_GROUP)).toArrow()
+        found = spark.range(1).select(*shown, group.alias(_GROUP)).toArrow()
     except Exception as error:
         raise DeclarationError(
             f"key is {dict(key)!r}, which is no value of these columns: {first_line(error)}"

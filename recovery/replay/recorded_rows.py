@@ -155,11 +155,11 @@ class RecordedBatches:
         with self._scratch(sources, first, last, {}) as scratch:
             return self._run(declared(ports[port].intake.df), scratch, use, f"batches {first or 0} to {last}")
 
-    def packed(self, use: Callable[[DataFrame], T], batch: int) -> T:
+    def packed(self, use: Callable[[DataFrame], T], batch: int, *, folds: bool = True) -> T:
         """Return what `use` makes of the input of the processor in a batch: packed rows and control rows, by `g`.
 
-        They are those of all ports, as `framework.engine.flow.packing` describes them, and are folded as they were.
-        `watermark_ms` has the watermark that goes with them.
+        They are those of all ports, as `framework.engine.flow.packing` describes them, and are folded as they were
+        unless `folds` says not: that changes no result. `watermark_ms` has the watermark that goes with them.
 
         Raises:
             CheckpointError: as `rows`; or the control files of the batch are not kept.
@@ -170,7 +170,7 @@ class RecordedBatches:
         pipeline = with_history(self.pipeline, self.record)
         with self._scratch(range(control + 1), batch, batch, moved) as scratch:
             files = CheckpointFiles(self._spark, scratch.as_uri())
-            return self._run(pipeline.inputs(files, self.record.group_ids), scratch, use, f"batch {batch}")
+            return self._run(pipeline.inputs(files, self.record.group_ids, folds=folds), scratch, use, f"batch {batch}")
 
     def watermark_ms(self, batch: int) -> int:
         """Return the watermark that Spark had in a batch; 0 before the first one. Raises `CheckpointError`."""

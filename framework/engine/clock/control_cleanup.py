@@ -28,6 +28,9 @@ _EVERY = 100
 _KEPT = 1000
 """So many control files stay in Spark's log: a savepoint that is being made looks up the batch that has read one."""
 
+_KEPT_FILES = 100
+"""So many processed control files stay in the folder: a batch can be replayed while its state is kept."""
+
 _log = logger("job")
 
 
@@ -39,13 +42,13 @@ class ControlCleanup:
         self._next = 0
 
     def remove_processed(self, last: int, query: StreamingQuery | None) -> None:
-        """Remove what the committed batches have processed, up to the last control file that one has read.
+        """Remove what the committed batches have processed: all but the last control files that one has read.
 
         To be called between the planning of two batches. `query` is None if none runs, or if it has listed the control
         files once and for all, as one of what is available: it would read those again that its map has no more.
         """
         try:
-            present = remove_processed(self._files, last)
+            present = remove_processed(self._files, last - _KEPT_FILES)
             if last >= self._next:
                 prune_control_log(self._files.without_java(), before=last - _KEPT, present=present)
                 if query is not None:

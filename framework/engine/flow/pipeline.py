@@ -112,11 +112,14 @@ class InputPort:
             "column": {field.name: str(field.type) for field in self.spec.columns},
         }
 
-    def packed(self, ids: tuple[int, ...], checkpoint: str, *, quarantines: bool) -> DataFrame:
-        """Return the port's rows, packed for the key groups of these ids; `quarantines`: refused rows are kept."""
+    def packed(self, ids: tuple[int, ...], checkpoint: str, *, quarantines: bool, folds: bool = True) -> DataFrame:
+        """Return the port's rows, packed for the key groups of these ids.
+
+        `quarantines`: refused rows are kept; `folds`: rows may be folded, which changes no result.
+        """
         intake = replace(self.intake, key_groups=len(ids))
         rest = intake.rest(self.carried_columns) if quarantines else None
-        packer = self.packer(ids, BatchWatermark.of(checkpoint), has_rest=rest is not None)
+        packer = self.packer(ids, BatchWatermark.of(checkpoint) if folds else None, has_rest=rest is not None)
         rows = intake.rows(
             self.carried_columns,
             rest=rest if packer.rest else None,
@@ -236,9 +239,11 @@ class Pipeline:
             **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
         }
 
-    def inputs(self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True) -> DataFrame:
+    def inputs(
+        self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True, folds: bool = True
+    ) -> DataFrame:
         """Return what the processor gets: the packed rows of all ports, and the control stream; arguments as below."""
-        ports = [port.packed(ids, files.place, quarantines=quarantines) for port in self.ports]
+        ports = [port.packed(ids, files.place, quarantines=quarantines, folds=folds) for port in self.ports]
         return reduce(lambda rows, more: rows.unionByName(more), [*ports, control_rows(files, ids)])
 
     def packed(self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True) -> DataFrame:

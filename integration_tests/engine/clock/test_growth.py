@@ -27,6 +27,7 @@ def often(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     readings.spark.conf.set(COMPACT_EVERY, "3")
     monkeypatch.setattr(control_cleanup, "_EVERY", 1)
     monkeypatch.setattr(control_cleanup, "_KEPT", 4)
+    monkeypatch.setattr(control_cleanup, "_KEPT_FILES", 0)
     yield
     readings.spark.conf.unset(COMPACT_EVERY)
 

@@ -1,0 +1,80 @@
+"""The first difference between two states of a key group, or two tables of rows, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from panekeeper.framework.core.inspection.one_key import is_stored_header
+from panekeeper.state.codec import decode_header, decode_table
+from panekeeper.state.store import MemoryStore
+
+
+def state_difference(expected: MemoryStore, got: MemoryStore) -> str | None:
+    """Return where the stored values of two stores differ first; None if both say the same."""
+    wanted = {("header", 0, 0): expected.header, **expected.entries}
+    found = {("header", 0, 0): got.header, **got.entries}
+    for place in sorted(wanted.keys() | found.keys()):
+        name, before, now = f"{place[0]} {place[1]}/{place[2]}", wanted.get(place), found.get(place)
+        if before == now:
+            continue
+        if before is None or now is None:
+            return f"{name} is {'stored' if before is not None else 'not stored'}, and {_other(before)}"
+        if (what := value_difference(before, now)) is not None:
+            return f"{name}: {what}"
+    return None
+
+
+def value_difference(expected: bytes, got: bytes) -> str | None:
+    """Return where two stored values differ first; None if they say the same, in whatever bytes."""
+    if not (is_stored_header(expected) and is_stored_header(got)):
+        return rows_difference(decode_table(expected), decode_table(got))
+    (fields, tables), (own, own_tables) = decode_header(expected), decode_header(got)
+    if fields != own:
+        name = next(name for name in {**fields, **own} if fields.get(name) != own.get(name))
+        return f"{name} is {_short(fields.get(name))}, and {_short(own.get(name))} when run again"
+    for name in sorted({*tables, *own_tables}):
+        what = rows_difference(tables.get(name), own_tables.get(name))
+        if what is not None:
+            return f"{name}: {what}"
+    return None
+
+
+def rows_difference(expected: pa.Table | None, got: pa.Table | None) -> str | None:
+    """Return which row two tables do not share, in whatever order; None if they have the same rows."""
+    wanted, found = _counted(expected), _counted(got)
+    if wanted == found:
+        return None
+    missing, extra = wanted - found, found - wanted
+    said = []
+    if missing:
+        said.append(f"recorded, and not there when run again: {next(iter(missing))}")
+    if extra:
+        said.append(f"there when run again, and not recorded: {next(iter(extra))}")
+    return f"{sum(missing.values())} and {sum(extra.values())} rows differ; {'; '.join(said)}"
+
+
+def _counted(table: pa.Table | None) -> Counter[str]:
+    if table is None or not table.num_rows:
+        return Counter()
+    columns = [table.column(name).to_pylist() for name in table.column_names]
+    names = table.column_names
+    return Counter(_row(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    return " ".join(
+        f"{name}={value.isoformat() if hasattr(value, 'isoformat') else repr(value)}" for name, value in row.items()
+    )
+
+
+def _other(before: bytes | None) -> str:
+    return "not when run again" if before is not None else "is stored when run again"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."  # noqa: PLR2004 -- a line

@@ -1,0 +1,169 @@
+"""A micro-batch of a key group, one step after the other: what each step did, and what is stored after it.
+
+Results are the same wherever micro-batches end, so each step is run as a micro-batch of its own. Only a window that
+fires after each micro-batch (`emit="on_update"`) fires more often this way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from panekeeper.framework.core.inspection.one_key import Values, is_of, rows_of, step_of
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import (
+    ArrivalClock,
+    BatchOutcome,
+    EventTimeProgress,
+    EvictPartitions,
+    Flush,
+    Mark,
+    PartialRows,
+    Rows,
+    Step,
+    Tick,
+    Watermark,
+)
+from panekeeper.framework.declarations.arrow_types import python_values
+from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.store import MemoryStore
+
+MOST_SHOWN = 20
+"""Rows of one kind that the text of a step names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepDone:
+    """One step of a micro-batch, and what it did.
+
+    Attributes:
+        number: of the step, from 1 on.
+        step: what came.
+        outcome: what followed from it, for all partitions of the key group.
+        store: what is stored after it.
+        key: the partition that is looked at; all if it is empty.
+        names: port -> what its partition columns are called there, in the order of `key`.
+    """
+
+    number: int
+    step: Step
+    outcome: BatchOutcome
+    store: MemoryStore = field(repr=False)
+    key: Values = field(default_factory=dict)
+    names: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def results(self) -> list[dict[str, Any]]:
+        """The rows of the log that followed, of the partition."""
+        return _dicts(None if self.outcome.results is None else rows_of(self.outcome.results, self.key))
+
+    @property
+    def rejected(self) -> list[dict[str, Any]]:
+        """The rows of the quarantine that followed, of all partitions of the key group."""
+        return _dicts(self.outcome.rejected)
+
+    def __str__(self) -> str:
+        lines = [f"{self.number}. {self._what()}"]
+        lines += [f"   {_row_text(one)}" for one in _first(self._rows())]
+        lines += [f"   -> {_result_text(one, self.key)}" for one in _first(self.results)]
+        for one in _first(self.rejected):
+            detail = f" ({one['detail']})" if one.get("detail") else ""
+            lines.append(f"   -> quarantine {one['reason']}{detail}: {one['row']}")
+        late = self.outcome.counts.get("refined_late", 0)
+        if late:
+            lines.append(f"   late rows that refine a pane: {late}")
+        if repeated := self.outcome.counts.get("repeated", 0):
+            lines.append(f"   repeats, which count for nothing: {repeated}")
+        return "\n".join(lines)
+
+    def _rows(self) -> list[dict[str, Any]]:
+        if not isinstance(self.step, Rows):
+            return []
+        own = self._own(self.step)
+        shown = [name for name in own.column_names if not name.startswith("_")]
+        return _dicts(own.slice(0, MOST_SHOWN + 1).select(shown))
+
+    def _own(self, step: Rows | PartialRows) -> pa.Table:
+        names = self.names.get(step.port, tuple(self.key))
+        own = dict(zip(names, self.key.values(), strict=False))
+        return step.table.filter(is_of(step.table, own))
+
+    def _what(self) -> str:  # noqa: PLR0911 -- one for each kind of step
+        step = self.step
+        number = 0 if isinstance(step, EventTimeProgress) else step.port
+        port = f" of port {number}" if number else ""
+        match step:
+            case Watermark(us):
+                return f"watermark{port} {format_time(us)}"
+            case Rows(table) | PartialRows(table):
+                own, of = self._own(step).num_rows, f" of {table.num_rows} in the key group" if self.key else ""
+                what = "rows" if isinstance(step, Rows) else "partial results of folded rows"
+                return f"{what}{port}: {own}{of}{_span(table)}"
+            case EventTimeProgress(reached):
+                ends = ", ".join(
+                    f"port {number}{f' {part}' if part else ''} {format_time(us)}" for (number, part), us in reached
+                )
+                return f"event time has come to, less the delay: {ends}"
+            case Tick(us, resume):
+                return f"{'start' if resume else 'clock'}{port} {format_time(us)}"
+            case ArrivalClock(us):
+                return f"clock of the stream{port} {format_time(us)}"
+            case Mark(kind, us):
+                return f"{kind} mark{port}{'' if us is None else f' at {format_time(us)}'}"
+            case EvictPartitions(keys):
+                return f"partitions to evict{port}: {keys.num_rows}"
+            case Flush():
+                return f"flush{port}"
+        return type(step).__name__
+
+
+def each_step(
+    spec: JobSpec, store: MemoryStore, steps: Iterable[Step], *, key: Values | None = None, only_key: bool = False
+) -> Iterator[StepDone]:
+    """Yield what each step does, from a copy of the store on; with `only_key`, as if there were no other partitions."""
+    own, key = store.copy(), key or {}
+    names = {port.port: tuple(port.keys.names) for port in spec.ports}
+    for number, step in enumerate(steps, 1):
+        taken = step_of(step, key) if only_key else step
+        outcome = KeyGroupRunner(spec, own).run([taken])
+        yield StepDone(number=number, step=taken, outcome=outcome, store=own.copy(), key=key, names=names)
+
+
+def _dicts(table: pa.Table | None) -> list[dict[str, Any]]:
+    if table is None or not table.num_rows:
+        return []
+    columns = [python_values(table.column(name)) for name in table.column_names]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _first(rows: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    yield from rows[:MOST_SHOWN]
+    if len(rows) > MOST_SHOWN:
+        yield {"reason": "...", "detail": None, "row": "and more", "...": "and more"}
+
+
+def _row_text(row: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={_text(value)}" for name, value in row.items())
+
+
+def _result_text(row: Mapping[str, Any], key: Values) -> str:
+    if "..." in row:
+        return "and more"
+    return f"fires: {_row_text({name: value for name, value in row.items() if name not in key})}"
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+
+
+def _span(table: pa.Table) -> str:
+    name = next((one for one in (EVENT_TIME, ARRIVAL_TIME) if one in table.column_names), None)
+    if name is None or not table.num_rows:
+        return ""
+    times = table.column(name).to_numpy()
+    what = "event time" if name == EVENT_TIME else "arrival"
+    return f", {what} {format_time(int(times.min()))} to {format_time(int(times.max()))}"

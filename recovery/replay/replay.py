@@ -1,0 +1,337 @@
+"""Runs a batch of a job again, in memory, and compares with what was recorded of it.
+
+The batch begins from the state before it, which Spark keeps of the last batches, and gets the rows, the time and the
+commands that its offsets name (`recorded_rows.py`). Each key group is run by the core that runs it in Spark. What comes
+out must be what is in the state after it, in the tables, and in the metrics. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+from pyspark import cloudpickle
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from panekeeper.framework.core.inspection.differences import rows_difference, state_difference
+from panekeeper.framework.core.inspection.one_key import Values, rows_of
+from panekeeper.framework.core.inspection.stepping import StepDone, each_step
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.steps import with_port_column
+from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
+from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
+from panekeeper.framework.engine.flow.packing import from_segment
+from panekeeper.framework.engine.job.checkpoint_checks import with_history
+from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
+from panekeeper.recovery.inspector.panes import Key, key_as_stored
+from panekeeper.recovery.jobs.checkpoint import current_folder
+from panekeeper.recovery.replay.recorded_results import StoredGroups, rows_of_batch, stored_groups
+from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
+from panekeeper.recovery.storage.locations import Location, checkpoint_at
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.recovery.upgrade.job_file import load_job
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
+from panekeeper.state.checkpoint.job_record import read_tables
+from panekeeper.state.codec import with_columns
+from panekeeper.state.store import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.core.steps import BatchOutcome, Step
+    from panekeeper.recovery.storage.files import Files
+
+JobOrFile = "DeltaJob | str | os.PathLike[str]"
+"""A declared job, or the file that declares it."""
+
+_METRICS = (*ROW_COUNT_COLUMNS, "firings")
+
+
+class _Packed(NamedTuple):
+    """A packed row (`engine/flow/packing.py`)."""
+
+    g: int
+    port: int
+    kind: str
+    lot: str | None
+    part: int
+    pos: int
+    n: int
+    body: bytes | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupBatch:
+    """What a key group had before a batch, and what it got in it.
+
+    Attributes:
+        group: the id of the key group.
+        spec: its windows, and what they compute.
+        store: what was stored before.
+        steps: what came, in order.
+    """
+
+    group: int
+    spec: JobSpec
+    store: MemoryStore = field(repr=False)
+    steps: Sequence[Step] = field(repr=False)
+
+    def run(self) -> tuple[BatchOutcome, MemoryStore]:
+        """Run it; return what it did, and what is stored after it."""
+        after = self.store.copy()
+        return KeyGroupRunner(self.spec, after).run(self.steps), after
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """A batch that was run again.
+
+    Attributes:
+        job: name of the job.
+        batch: number of the batch.
+        key: the partition that is looked at, by its values; empty: all.
+        compared: what was compared with what is recorded.
+        not_compared: what was not, and why.
+        differences: what is not as it is recorded, the first difference of each kind; empty if all is.
+        counts: where the rows of the batch went, of the key groups that were run.
+        results: the rows of the log that came out, of the partition.
+    """
+
+    job: str
+    batch: int
+    key: Mapping[str, Any] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
+    not_compared: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
+    counts: Mapping[str, int] = field(default_factory=dict)
+    results: pa.Table | None = field(default=None, repr=False)
+    groups: tuple[GroupBatch, ...] = field(default=(), repr=False)
+    """The key groups that had something to do."""
+    values: Values = field(default_factory=dict, repr=False)
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether what came out is what is recorded."""
+        return not self.differences
+
+    def steps(self) -> Iterator[StepDone]:
+        """Yield the steps of the batch, one after the other, in the key group of the partition; each is run when asked.
+
+        A step has a text (`print(step)`), its `results`, and the `store` after it.
+        """
+        for one in self.groups:
+            yield from each_step(one.spec, one.store, one.steps, key=self.values)
+
+    def __str__(self) -> str:
+        counts = ", ".join(f"{name} {number}" for name, number in self.counts.items() if number) or "no rows"
+        of_key = "".join(f" {name}={value}" for name, value in self.key.items())
+        lines = [f"batch {self.batch} of job {self.job}{of_key}: {counts}"]
+        lines += [f"equal: {', '.join(self.compared)}"] if self.is_equal else ["differs"]
+        lines += [f"  {one}" for one in self.differences]
+        return "\n".join([*lines, *(f"not compared: {one}" for one in self.not_compared)])
+
+
+def replay(
+    checkpoint: Location,
+    batch: int,
+    *,
+    job: DeltaJob | str | os.PathLike[str],
+    key: Key | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> Replay:
+    """Run a batch of a job again, in memory, and compare what comes out with what is recorded. Nothing is written.
+
+    The job may run meanwhile. With another declaration, or other code of operators and functions, the difference is
+    what the change would have done in that batch.
+
+    Args:
+        checkpoint: the job's checkpoint.
+        batch: the number of a committed batch whose state before it is kept (`minBatchesToRetain`, 100).
+        job: the declared job, as `to_delta()` returns it, or the file that declares it, as for `panekeeper plan`.
+        key: partition column -> value, for each partition column: only its key group is run, and the log is compared
+            for this partition. Steps are then steps of this partition.
+        s3: how S3 is reached.
+        spark: the session that loads the file; a new one if not given.
+
+    Raises:
+        CheckpointError: it is no checkpoint, or the state before the batch, its offsets or its control files are not
+            kept; the message says from which batch on they are.
+        RowsGone: the source no longer has the rows of the batch.
+        DeclarationError: no such key; or the job has state handlers, which act outside of its state.
+        JobFileError: the file declares no job.
+    """
+    opened = recorded_batch(checkpoint, batch, job=job, key=key, s3=s3, spark=spark)
+    return compared(opened)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedBatch:
+    """A batch, ready to be run again: what is needed of it was read."""
+
+    recorded: RecordedBatches
+    folder: Files
+    batch: int
+    spec: JobSpec
+    key: Mapping[str, Any]
+    values: Values
+    groups: tuple[GroupBatch, ...]
+    packed: Mapping[int, Sequence[_Packed]]
+    before: StoredGroups
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the job's streams."""
+        return self.recorded.pipeline.intake.df.sparkSession
+
+
+def recorded_batch(
+    checkpoint: Location,
+    batch: int,
+    *,
+    job: DeltaJob | str | os.PathLike[str],
+    key: Key | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> RecordedBatch:
+    """Read what is needed to run a batch again. Raises as `replay`."""
+    declared = load_job(job, spark=spark) if isinstance(job, str | os.PathLike) else job
+    folder = current_folder(checkpoint_at(checkpoint, s3))
+    recorded = recorded_batches(folder, declared)
+    running = declared.pipeline.intake.df.sparkSession
+    recorded.require_kept(batch)
+    kept = batch_numbers(folder, COMMITS_FOLDER)
+    if batch and batch - 1 not in kept:
+        raise CheckpointError(
+            f"the state before batch {batch} of {folder.root} is no longer kept; give a batch from {kept[0] + 1} to "
+            f"{kept[-1]}"
+        )
+    pipeline = with_history(declared.pipeline, recorded.record)
+    if pipeline.spec.handlers:
+        raise DeclarationError(
+            f"job {recorded.record.name!r} has state handlers, which may act outside of its state: its batches are not "
+            "run again"
+        )
+    spec: JobSpec = cloudpickle.loads(cloudpickle.dumps(pipeline.spec))  # type: ignore[no-untyped-call]  # as workers
+    values: Values = {}
+    group = None
+    if key is not None:
+        kinds = dict(zip(spec.keys.names, spec.keys.types, strict=True))
+        where = key_as_stored(running, recorded.record.group_ids, kinds, key)
+        if where.group is None:
+            missing = [name for name in kinds if name not in key]
+            raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
+        values, group = where.values, where.group
+    table = recorded.packed(
+        lambda df: (df if group is None else df.where(F.col("g") == group)).toArrow(), batch, folds=group is None
+    )
+    packed: dict[int, list[_Packed]] = {}
+    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        packed.setdefault(row[0], []).append(_Packed(*row))
+    has_timers = pipeline.uses_watermark_timer
+    before = StoredGroups()
+    if batch:
+        before = stored_groups(running, folder.place, batch - 1, group=group, timers=has_timers)
+    watermark_ms = recorded.watermark_ms(batch)
+    due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
+    moved = watermark_step(watermark_ms) if has_timers else []
+    orderings = [port.ordering() for port in pipeline.ports]
+    groups = tuple(
+        GroupBatch(
+            group=one,
+            spec=spec,
+            store=before.stores[one],
+            steps=(*moved, *to_steps(packed.get(one, []), orderings)),
+        )
+        for one in sorted({*packed, *due})
+    )
+    return RecordedBatch(
+        recorded=recorded,
+        folder=folder,
+        batch=batch,
+        spec=spec,
+        key=dict(key or {}),
+        values=values,
+        groups=groups,
+        packed=packed,
+        before=before,
+    )
+
+
+def compared(opened: RecordedBatch) -> Replay:
+    """Run a batch again, and compare what comes out with what is recorded of it."""
+    spec, batch, values = opened.spec, opened.batch, opened.values
+    group = opened.groups[0].group if values and opened.groups else None
+    after = stored_groups(opened.spark, opened.folder.place, batch, group=group)
+    differences, results, rejected, counts = list[str](), list[pa.Table](), list[pa.Table](), dict.fromkeys(_METRICS, 0)
+    stores = dict(opened.before.stores)
+    for one in opened.groups:
+        outcome, stores[one.group] = one.run()
+        results += [] if outcome.results is None else [outcome.results]
+        refused = [_refused(spec, row) for row in opened.packed.get(one.group, ()) if row.kind == "rejected"]
+        rejected += [*refused, *([] if outcome.rejected is None else [outcome.rejected])]
+        for name, number in _counts(opened.packed.get(one.group, ()), outcome).items():
+            counts[name] += number
+    for one_group in sorted({*stores, *after.stores}) if not values or group is not None else ():
+        what = state_difference(after.stores[one_group], stores.get(one_group, MemoryStore()))
+        if what is not None:
+            differences.append(f"state of key group {one_group}: {what}")
+            break
+    own = _together(spec.results_schema, results)
+    found = {"log": rows_of(own, values)}
+    if not values:
+        found["quarantine"] = _together(spec.rejected_schema, rejected)
+        found["metrics"] = pa.Table.from_pylist([counts])
+    told = ["state"]
+    untold = []
+    tables = read_tables(opened.folder)
+    for role, rows in found.items():
+        if tables.get(role) is None:
+            continue
+        transaction = opened.recorded.record.transaction(role)
+        there = rows_of_batch(opened.spark, tables[role], transaction, batch, rows.column_names, opened.folder.s3)
+        if there is None:
+            untold.append(f"{role}, as the commit of the batch is no longer kept")
+            continue
+        told.append(role)
+        if role == "metrics" and not there.num_rows and not counts["rows_in"]:
+            continue
+        there = rows_of(with_columns(there, rows.schema), values) if role == "log" else with_columns(there, rows.schema)
+        if (what := rows_difference(there, rows)) is not None:
+            differences.append(f"{role}: {what}")
+    return Replay(
+        job=opened.recorded.record.name,
+        batch=batch,
+        key=opened.key,
+        compared=tuple(told),
+        not_compared=tuple(untold),
+        differences=tuple(differences),
+        counts=counts,
+        results=found["log"],
+        groups=opened.groups,
+        values=values,
+    )
+
+
+def _counts(packed: Sequence[_Packed], outcome: BatchOutcome) -> dict[str, int]:
+    """Return where the rows of a key group went, as the metrics have it."""
+    refused = sum(row.n for row in packed if row.kind == "rejected")
+    rows_in = refused + sum(row.n for row in packed if row.kind in ("rows", "partial"))
+    firings = 0 if outcome.results is None else outcome.results.num_rows
+    of_core = {name: number for name, number in outcome.counts.items() if name in _METRICS}
+    return {**of_core, "rows_in": rows_in, "quarantined": refused, "firings": firings}
+
+
+def _refused(spec: JobSpec, row: _Packed) -> pa.Table:
+    assert row.body is not None
+    table = from_segment(row.body)
+    return with_port_column(table, row.port, spec.rejected_schema) if spec.other_ports else table
+
+
+def _together(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *(with_columns(one, schema) for one in tables)])
