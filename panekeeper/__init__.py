@@ -84,6 +84,7 @@ if TYPE_CHECKING:
         ForeignManifest,
         NewerSavepoint,
         NoSuchSavepoint,
+        RowsGone,
         SavepointError,
         SavepointRefused,
         TableVersionLost,
@@ -93,6 +94,7 @@ if TYPE_CHECKING:
     from panekeeper.recovery.inspector.panes import panes, partitions
     from panekeeper.recovery.inspector.why import why
     from panekeeper.recovery.report.report import Report, report
+    from panekeeper.recovery.replay.replay import Replay, replay
     from panekeeper.recovery.restore.clone import clone
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
@@ -158,6 +160,8 @@ __all__ = [
     "Punctuation",
     "Reason",
     "Report",
+    "Replay",
+    "RowsGone",
     "S3Options",
     "Savepoint",
     "SavepointError",
@@ -199,6 +203,7 @@ __all__ = [
     "prune",
     "publish_metrics",
     "report",
+    "replay",
     "rescale",
     "restore",
     "savepoint",
@@ -237,12 +242,14 @@ _WHERE = {
     "panekeeper.framework.engine.user_sinks.protocol": "Sink",
     "panekeeper.recovery.errors": """
         ArchiveDenied ArchiveError ArchiveNotFound ArchiveUnreachable DamagedSavepoint ForeignManifest
-        NewerSavepoint NoSuchSavepoint SavepointError SavepointRefused TableVersionLost UntrustedSavepoint
+        NewerSavepoint NoSuchSavepoint RowsGone SavepointError SavepointRefused TableVersionLost
+        UntrustedSavepoint
     """,
     "panekeeper.recovery.inspector.diff": "diff",
     "panekeeper.recovery.inspector.panes": "panes partitions",
     "panekeeper.recovery.inspector.why": "why",
     "panekeeper.recovery.report.report": "Report report",
+    "panekeeper.recovery.replay.replay": "Replay replay",
     "panekeeper.recovery.restore.clone": "clone",
     "panekeeper.recovery.restore.restore": "restore",
     "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",

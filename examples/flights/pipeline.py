@@ -10,6 +10,7 @@ from panekeeper import TimeInterval, agg, hours, minutes, windowed
 
 if TYPE_CHECKING:
     from panekeeper import Job
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 COLUMNS = (
     "row BIGINT, carrier STRING, origin STRING, flight STRING, "
@@ -29,8 +30,8 @@ def topic(spark: SparkSession, servers: str, name: str) -> DataFrame:
     return messages.select(F.from_json(F.col("value").cast("string"), COLUMNS).alias("flight")).select("flight.*")
 
 
-def start(flights: DataFrame, out: str) -> "Job":
-    """Start the job over these flights; it resumes where the last run in `out` ended."""
+def declared(flights: DataFrame, out: str) -> "DeltaJob":
+    """Return the job over these flights, with its tables in `out`."""
     return (
         windowed(
             flights,
@@ -48,5 +49,9 @@ def start(flights: DataFrame, out: str) -> "Job":
             n=agg.count(),
         )
         .to_delta(f"{out}/{LOG}", view=f"{out}/{VIEW}")
-        .start(checkpoint=f"{out}/{CHECKPOINT}", trigger="available_now")
     )
+
+
+def start(flights: DataFrame, out: str) -> "Job":
+    """Start the job over these flights; it resumes where the last run in `out` ended."""
+    return declared(flights, out).start(checkpoint=f"{out}/{CHECKPOINT}", trigger="available_now")

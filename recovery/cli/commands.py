@@ -476,6 +476,55 @@ INSPECTOR = (
 )
 
 
+# A batch, run again
+
+
+def _job_file(options: Namespace) -> str:
+    """Return the file that declares the job; raises `DeclarationError` if none is named."""
+    if options.job is None:
+        raise DeclarationError(
+            "no job is named: the checkpoint has no code of it; name the file that declares it, as for plan: --job FILE"
+        )
+    return str(options.job)
+
+
+def _replay(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.replay.replay import replay
+
+    key = dict(options.key) or None
+    file, s3 = _job_file(options), s3_options(options)
+    found = replay(options.checkpoint, options.batch, job=file, key=key, s3=s3)
+    shown = ("job", "batch", "compared", "not_compared", "differences", "counts")
+    steps = [str(one) for one in found.steps()] if key else []
+    return {**{name: getattr(found, name) for name in shown}, "equal": found.is_equal, "key": key, "steps": steps}
+
+
+BATCH = option("--batch", "N", "the number of the batch", required=True, type=int)
+JOB = option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan")
+
+REPLAYS = (
+    Command(
+        name="replay",
+        help="run a batch of a job again, in memory, and say whether the same comes out; exit code 0 only if it does",
+        arguments=(
+            CHECKPOINT,
+            BATCH,
+            JOB,
+            repeated(
+                "--key",
+                "COLUMN=VALUE",
+                "only this partition, by a value for each partition column: prints each step of the batch",
+                type=name_and_value,
+            ),
+            *S3,
+        ),
+        run=_replay,
+        lines=output.replay_lines,
+        exit_code=lambda _, fields: done_if(fields["equal"]),
+    ),
+)
+
+
 # Upkeep, changes and checks
 
 
@@ -636,5 +685,5 @@ OTHERS = (
     ),
 )
 
-COMMANDS = {one.name: one for one in (*JOBS, *INSPECTOR, *SAVEPOINTS, *RESTORES, *OTHERS)}
+COMMANDS = {one.name: one for one in (*JOBS, *INSPECTOR, *REPLAYS, *SAVEPOINTS, *RESTORES, *OTHERS)}
 """By name, in the order in which `--help` lists them."""

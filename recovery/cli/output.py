@@ -331,6 +331,18 @@ def maintain_lines(fields: Fields) -> str:
     return "\n".join(lines)
 
 
+def replay_lines(fields: Fields) -> str:
+    """Return what `replay` prints: the steps of a partition, then whether what came out is what is recorded."""
+    counts = ", ".join(f"{name} {number:,}" for name, number in fields["counts"].items() if number) or "no rows"
+    key = "".join(f" {name}={value}" for name, value in (fields["key"] or {}).items())
+    lines = [f"batch {fields['batch']} of job {fields['job']}{key}: {counts}"]
+    lines += [line for step in fields["steps"] for line in step.splitlines()]
+    lines.append(f"equal: {', '.join(fields['compared'])}" if fields["equal"] else "differs from what is recorded")
+    lines += [f"  {one}" for one in fields["differences"]]
+    lines += [f"not compared: {one}" for one in fields["not_compared"]]
+    return "\n".join(map(printable, lines))
+
+
 def plan_lines(fields: Fields) -> str:
     """Return what `plan` prints."""
     lines = [f"savepoint {fields['savepoint']} of job {fields['job']} and {fields['new_job']}: {fields['verdict']}"]

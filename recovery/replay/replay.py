@@ -46,10 +46,8 @@ if TYPE_CHECKING:
     from panekeeper.framework.core.steps import BatchOutcome, Step
     from panekeeper.recovery.storage.files import Files
 
-JobOrFile = "DeltaJob | str | os.PathLike[str]"
-"""A declared job, or the file that declares it."""
-
 _METRICS = (*ROW_COUNT_COLUMNS, "firings")
+_COUNTS = pa.schema([(name, pa.int64()) for name in _METRICS])
 
 
 class _Packed(NamedTuple):
@@ -180,6 +178,7 @@ class RecordedBatch:
     spec: JobSpec
     key: Mapping[str, Any]
     values: Values
+    group: int | None
     groups: tuple[GroupBatch, ...]
     packed: Mapping[int, Sequence[_Packed]]
     before: StoredGroups
@@ -257,6 +256,7 @@ def recorded_batch(
         spec=spec,
         key=dict(key or {}),
         values=values,
+        group=group,
         groups=groups,
         packed=packed,
         before=before,
@@ -265,57 +265,62 @@ def recorded_batch(
 
 def compared(opened: RecordedBatch) -> Replay:
     """Run a batch again, and compare what comes out with what is recorded of it."""
-    spec, batch, values = opened.spec, opened.batch, opened.values
-    group = opened.groups[0].group if values and opened.groups else None
-    after = stored_groups(opened.spark, opened.folder.place, batch, group=group)
-    differences, results, rejected, counts = list[str](), list[pa.Table](), list[pa.Table](), dict.fromkeys(_METRICS, 0)
+    spec, values = opened.spec, opened.values
+    results, rejected, counts = list[pa.Table](), list[pa.Table](), dict.fromkeys(_METRICS, 0)
     stores = dict(opened.before.stores)
     for one in opened.groups:
         outcome, stores[one.group] = one.run()
+        packed = opened.packed.get(one.group, ())
         results += [] if outcome.results is None else [outcome.results]
-        refused = [_refused(spec, row) for row in opened.packed.get(one.group, ()) if row.kind == "rejected"]
-        rejected += [*refused, *([] if outcome.rejected is None else [outcome.rejected])]
-        for name, number in _counts(opened.packed.get(one.group, ()), outcome).items():
+        rejected += [_refused(spec, row) for row in packed if row.kind == "rejected"]
+        rejected += [] if outcome.rejected is None else [outcome.rejected]
+        for name, number in _counts(packed, outcome).items():
             counts[name] += number
-    for one_group in sorted({*stores, *after.stores}) if not values or group is not None else ():
-        what = state_difference(after.stores[one_group], stores.get(one_group, MemoryStore()))
-        if what is not None:
-            differences.append(f"state of key group {one_group}: {what}")
-            break
-    own = _together(spec.results_schema, results)
-    found = {"log": rows_of(own, values)}
+    rows = {"log": rows_of(_together(spec.results_schema, results), values)}
     if not values:
-        found["quarantine"] = _together(spec.rejected_schema, rejected)
-        found["metrics"] = pa.Table.from_pylist([counts])
-    told = ["state"]
-    untold = []
-    tables = read_tables(opened.folder)
-    for role, rows in found.items():
-        if tables.get(role) is None:
-            continue
-        transaction = opened.recorded.record.transaction(role)
-        there = rows_of_batch(opened.spark, tables[role], transaction, batch, rows.column_names, opened.folder.s3)
-        if there is None:
-            untold.append(f"{role}, as the commit of the batch is no longer kept")
-            continue
-        told.append(role)
-        if role == "metrics" and not there.num_rows and not counts["rows_in"]:
-            continue
-        there = rows_of(with_columns(there, rows.schema), values) if role == "log" else with_columns(there, rows.schema)
-        if (what := rows_difference(there, rows)) is not None:
-            differences.append(f"{role}: {what}")
+        rows["quarantine"] = _together(spec.rejected_schema, rejected)
+        rows["metrics"] = pa.Table.from_pylist([counts] if any(counts.values()) else [], schema=_COUNTS)
+    said = {"state": _of_state(opened, stores), **{role: _of_table(opened, role, one) for role, one in rows.items()}}
+    said = {role: what for role, what in said.items() if what is not _NO_TABLE}
     return Replay(
         job=opened.recorded.record.name,
-        batch=batch,
+        batch=opened.batch,
         key=opened.key,
-        compared=tuple(told),
-        not_compared=tuple(untold),
-        differences=tuple(differences),
+        compared=tuple(role for role, what in said.items() if what is not _NOT_KEPT),
+        not_compared=tuple(f"{role}, {_NOT_KEPT}" for role, what in said.items() if what is _NOT_KEPT),
+        differences=tuple(f"{role}: {what}" for role, what in said.items() if what and what is not _NOT_KEPT),
         counts=counts,
-        results=found["log"],
+        results=rows["log"],
         groups=opened.groups,
         values=values,
     )
+
+
+_NO_TABLE = "the job has no such table"
+_NOT_KEPT = "as the commit of the batch is no longer kept"
+
+
+def _of_state(opened: RecordedBatch, stores: Mapping[int, MemoryStore]) -> str | None:
+    """Return where the state after the batch differs from the stored one; None: nowhere."""
+    after = stored_groups(opened.spark, opened.folder.place, opened.batch, group=opened.group).stores
+    for group in sorted({*stores, *after}):
+        what = state_difference(after[group], stores.get(group, MemoryStore()))
+        if what is not None:
+            return f"key group {group}: {what}"
+    return None
+
+
+def _of_table(opened: RecordedBatch, role: str, rows: pa.Table) -> str | None:
+    """Return where the rows differ from those that the batch has added to a table; None: nowhere."""
+    path = read_tables(opened.folder).get(role)
+    if path is None:
+        return _NO_TABLE
+    transaction, names = opened.recorded.record.transaction(role), rows.column_names
+    there = rows_of_batch(opened.spark, path, transaction, opened.batch, names, opened.folder.s3)
+    if there is None:
+        return _NOT_KEPT
+    recorded = with_columns(there, rows.schema)
+    return rows_difference(rows_of(recorded, opened.values) if role == "log" else recorded, rows)
 
 
 def _counts(packed: Sequence[_Packed], outcome: BatchOutcome) -> dict[str, int]:
