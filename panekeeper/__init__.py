@@ -94,6 +94,8 @@ if TYPE_CHECKING:
     from panekeeper.recovery.inspector.panes import panes, partitions
     from panekeeper.recovery.inspector.why import why
     from panekeeper.recovery.report.report import Report, report
+    from panekeeper.recovery.replay.capsule import capsule
+    from panekeeper.recovery.replay.moved_by import why
     from panekeeper.recovery.replay.replay import Replay, replay
     from panekeeper.recovery.restore.clone import clone
     from panekeeper.recovery.restore.restore import restore
@@ -189,6 +191,7 @@ __all__ = [
     "UserPolicy",
     "__version__",
     "agg",
+    "capsule",
     "check_upgrade",
     "clone",
     "days",
@@ -249,6 +252,8 @@ _WHERE = {
     "panekeeper.recovery.inspector.panes": "panes partitions",
     "panekeeper.recovery.inspector.why": "why",
     "panekeeper.recovery.report.report": "Report report",
+    "panekeeper.recovery.replay.capsule": "capsule",
+    "panekeeper.recovery.replay.moved_by": "why",
     "panekeeper.recovery.replay.replay": "Replay replay",
     "panekeeper.recovery.restore.clone": "clone",
     "panekeeper.recovery.restore.restore": "restore",

@@ -3,15 +3,17 @@
 `run` plays a script of rows, clock, watermark and restarts through a window with its aggregates or operator, in memory
 or on Spark, and returns the rows of the log. `play` runs a worked example through the real windows and returns its
 events, and `difference` compares. `assert_same_for_every_cut` and `assert_survives_restarts` play a script in many ways
-and show the first difference. `draw` makes a picture of a window.
+and show the first difference. `draw` makes a picture of a window. `run_capsule` runs a case that `panekeeper capsule`
+has taken from a real job.
 
 >>> from panekeeper.testing import Clock, Restart, Watermark, assert_same_for_every_cut, assert_survives_restarts, run
->>> from panekeeper.testing import difference, draw, play
+>>> from panekeeper.testing import difference, draw, play, run_capsule
 """
 
 from __future__ import annotations
 
 from panekeeper.framework.testing import (
+    CapsuleRun,
     Clock,
     Drawing,
     Restart,
@@ -23,9 +25,11 @@ from panekeeper.framework.testing import (
     draw,
     play,
     run,
+    run_capsule,
 )
 
 __all__ = [
+    "CapsuleRun",
     "Clock",
     "Drawing",
     "Restart",
@@ -37,4 +41,5 @@ __all__ = [
     "draw",
     "play",
     "run",
+    "run_capsule",
 ]

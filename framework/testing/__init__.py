@@ -14,7 +14,9 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     >>> [event["event"] for event in play(vector, cut="each", restart_after="each")]
     ['insertion', 'initial_full', 'trigger', 'close']
 
+capsule.py          what came of one partition in a batch of a real job, as a case? `run_capsule`
 compare.py          do two lists of events say the same? `difference`
+declared_json.py    how does a declaration become JSON, with the code of the user's by its name?
 draw.py             how is a window drawn? `draw`
 every_cut.py        are results the same wherever micro-batches end? `assert_same_for_every_cut`
 lifecycle.py        which methods of state handlers does a lifecycle vector call?
@@ -36,6 +38,7 @@ vector.py           what does a vector say, checked field by field?
 
 from __future__ import annotations
 
+from panekeeper.framework.testing.capsule import CapsuleRun, run_capsule
 from panekeeper.framework.testing.compare import difference
 from panekeeper.framework.testing.draw import Drawing, draw
 from panekeeper.framework.testing.every_cut import assert_same_for_every_cut, assert_survives_restarts
@@ -45,6 +48,7 @@ from panekeeper.framework.testing.run import run
 from panekeeper.framework.testing.script import Clock, Restart, Watermark
 
 __all__ = [
+    "CapsuleRun",
     "Clock",
     "Drawing",
     "Restart",
@@ -56,4 +60,5 @@ __all__ = [
     "draw",
     "play",
     "run",
+    "run_capsule",
 ]

@@ -5,6 +5,7 @@ What a command needs of Spark, and much else, is imported when it runs: `status`
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -369,10 +370,11 @@ def _partitions(options: Namespace) -> dict[str, Any]:
 
 
 def _why(options: Namespace) -> dict[str, Any]:
-    from panekeeper.recovery.inspector.why import read_row, why
+    from panekeeper.recovery.inspector.why import read_row
+    from panekeeper.recovery.replay.moved_by import why
 
     row = None if options.row is None else read_row(options.row)
-    found = why(options.checkpoint, pane=options.pane, row=row, **_looked_at(options))
+    found = why(options.checkpoint, pane=options.pane, row=row, job=options.job, **_looked_at(options))
     return {"verdict": found.verdict.value, "batch": found.batch, "reasons": list(found.reasons)}
 
 
@@ -440,6 +442,9 @@ INSPECTOR = (
         arguments=(
             LOOKED_AT,
             option("--pane", "TIME", "when the pane, or session, starts, in UTC: 2013-03-08T10:00, or START/END"),
+            option(
+                "--job", "JOB.PY[:NAME]", "the file that declares the job: names the row that moved the watermark, too"
+            ),
             option("--row", "JSON", "a row, in place of --key and --pane: which panes it is of, or why it was dropped"),
             *STATE_OF,
         ),
@@ -499,6 +504,16 @@ def _replay(options: Namespace) -> dict[str, Any]:
     return {**{name: getattr(found, name) for name in shown}, "equal": found.is_equal, "key": key, "steps": steps}
 
 
+def _capsule(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.replay.capsule import capsule
+
+    file, s3 = _job_file(options), s3_options(options)
+    made = capsule(options.checkpoint, options.batch, dict(options.key), job=file, mask=options.mask, s3=s3)
+    if made.has_others:
+        sys.stderr.write("panekeeper capsule: it has all partitions of the key group: the results need them\n")
+    return made.to_json()
+
+
 BATCH = option("--batch", "N", "the number of the batch", required=True, type=int)
 JOB = option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan")
 
@@ -521,6 +536,22 @@ REPLAYS = (
         run=_replay,
         lines=output.replay_lines,
         exit_code=lambda _, fields: done_if(fields["equal"]),
+    ),
+    Command(
+        name="capsule",
+        help="print one partition in one batch as a test case that runs without Spark and without the source",
+        arguments=(
+            CHECKPOINT,
+            BATCH,
+            JOB,
+            repeated(
+                "--key", "COLUMN=VALUE", "which partition, by a value for each partition column", type=name_and_value
+            ),
+            repeated("--mask", "COLUMN", "replace the texts of a column by a hash, the same in all capsules of a job"),
+            *S3,
+        ),
+        run=_capsule,
+        lines=lambda fields: json.dumps(fields, indent=1),
     ),
 )
 

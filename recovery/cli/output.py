@@ -335,7 +335,8 @@ def replay_lines(fields: Fields) -> str:
     """Return what `replay` prints: the steps of a partition, then whether what came out is what is recorded."""
     counts = ", ".join(f"{name} {number:,}" for name, number in fields["counts"].items() if number) or "no rows"
     key = "".join(f" {name}={value}" for name, value in (fields["key"] or {}).items())
-    lines = [f"batch {fields['batch']} of job {fields['job']}{key}: {counts}"]
+    whose = f"{key}; its key group" if key else ""
+    lines = [f"batch {fields['batch']} of job {fields['job']}{whose}: {counts}"]
     lines += [line for step in fields["steps"] for line in step.splitlines()]
     lines.append(f"equal: {', '.join(fields['compared'])}" if fields["equal"] else "differs from what is recorded")
     lines += [f"  {one}" for one in fields["differences"]]

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_type
 
+from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import horizon, open_work
 from panekeeper.framework.core.inspection.reasons import (
     Answer,
@@ -151,8 +150,9 @@ class _Partition:
         self._key = typed_key(state, port, key)
         assert self._key.group is not None  # the key is whole
         self.store: MemoryStore = stored_group(state, port, self._key.group)
-        group, values = open_work(port, self.store), [self._key.values[name] for name in port.log_keys]
-        self.held: list[dict[str, Any]] = group.filter(_is_key(group, port, values)).to_pylist()
+        group = open_work(port, self.store)
+        values = dict(zip(group.column_names, (self._key.values[name] for name in port.log_keys), strict=False))
+        self.held: list[dict[str, Any]] = group.filter(is_of(group, values)).to_pylist()
         self._ours = PortStore(self.store, port.number) if port.number else self.store
 
     @cached_property
@@ -336,15 +336,6 @@ def _next_watermark(state: Opened) -> int | None:
         if isinstance(line, dict) and (ms := int(line.get("nextBatchWatermarkMs") or 0)):
             return ms * 1000
     return None
-
-
-def _is_key(table: pa.Table, port: RecordedPort, values: Sequence[Any]) -> pa.Array:
-    found = pa.array(np.ones(table.num_rows, dtype=np.bool_))
-    for place, value in enumerate(values[: len(port.keys)]):
-        column = table.column(place)
-        same = column.is_null() if not value.is_valid else pc.fill_null(pc.equal(column, value), False)
-        found = pc.and_(found, same.combine_chunks() if isinstance(same, pa.ChunkedArray) else same)
-    return found
 
 
 def _bounds(port: RecordedPort, partition: _Partition, pane: str | datetime) -> tuple[int, int]:

@@ -128,7 +128,8 @@ class Replay:
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {number}" for name, number in self.counts.items() if number) or "no rows"
         of_key = "".join(f" {name}={value}" for name, value in self.key.items())
-        lines = [f"batch {self.batch} of job {self.job}{of_key}: {counts}"]
+        whose = f"{of_key}; its key group" if of_key else ""
+        lines = [f"batch {self.batch} of job {self.job}{whose}: {counts}"]
         lines += [f"equal: {', '.join(self.compared)}"] if self.is_equal else ["differs"]
         lines += [f"  {one}" for one in self.differences]
         return "\n".join([*lines, *(f"not compared: {one}" for one in self.not_compared)])

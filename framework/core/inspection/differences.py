@@ -66,9 +66,11 @@ def _counted(table: pa.Table | None) -> Counter[str]:
 
 
 def _row(row: Mapping[str, Any]) -> str:
-    return " ".join(
-        f"{name}={value.isoformat() if hasattr(value, 'isoformat') else repr(value)}" for name, value in row.items()
-    )
+    return " ".join(f"{name}={_text(value)}" for name, value in row.items())
+
+
+def _text(value: Any) -> str:
+    return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else repr(value)
 
 
 def _other(before: bytes | None) -> str:

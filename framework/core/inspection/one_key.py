@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.joins.panes import stored_key
 from panekeeper.framework.core.steps import EvictPartitions, PartialRows, Rows, Step
 from panekeeper.state.codec import decode_header, decode_table, encode_header, encode_table
-from panekeeper.state.records import HANDLERS, HORIZON
 from panekeeper.state.store import MemoryStore
 
 Values = Mapping[str, pa.Scalar]
@@ -34,29 +35,47 @@ def is_of(table: pa.Table, key: Values) -> pa.Array:
     return found
 
 
-def rows_of(table: pa.Table, key: Values) -> pa.Table:
-    """Return the rows of one partition; all rows of a table without these columns."""
-    return table.filter(is_of(table, key)) if key.keys() <= {*table.column_names} else table
+def rows_of(table: pa.Table, key: Values, names: Iterable[tuple[str, ...]] = ()) -> pa.Table:
+    """Return the rows of one partition, by whichever of `names` it is called; all rows of a table without these."""
+    for own in (tuple(key), *names):
+        if own and {*own} <= {*table.column_names}:
+            return table.filter(is_of(table, dict(zip(own, key.values(), strict=True))))
+    return table
 
 
-def step_of(step: Step, key: Values) -> Step:
+def key_names(spec: JobSpec) -> list[tuple[str, ...]]:
+    """Return what the partition columns are called: in the rows of each port, and where rows of two are joined."""
+    joined = tuple(stored_key(place) for place in range(len(spec.keys)))
+    return [*dict.fromkeys([*(tuple(port.keys.names) for port in spec.ports), joined])]
+
+
+def step_of(step: Step, key: Values, spec: JobSpec) -> Step:
     """Return a step with the rows of one partition alone; any other step is for all partitions."""
     if isinstance(step, Rows | PartialRows):
-        return replace(step, table=rows_of(step.table, key))
-    return replace(step, keys=rows_of(step.keys, key)) if isinstance(step, EvictPartitions) else step
+        return replace(step, table=rows_of(step.table, key, key_names(spec)[step.port :]))
+    return replace(step, keys=rows_of(step.keys, key, key_names(spec))) if isinstance(step, EvictPartitions) else step
 
 
-def store_of_key(store: MemoryStore, key: Values) -> MemoryStore:
+def store_of_key(store: MemoryStore, key: Values, spec: JobSpec) -> MemoryStore:
     """Return what is stored of one partition, where stored tables have the partition columns."""
-    kept = MemoryStore()
-    kept.header = None if store.header is None else _header_of(store.header, key)
-    for place, value in store.entries.items():
-        kind = place[0].rpartition("/")[2]
-        if kind in (HANDLERS, HORIZON):
-            kept.entries[place] = value
-        else:
-            kept.entries[place] = _header_of(value, key) if is_stored_header(value) else _table_of(value, key)
-    return kept
+    names = key_names(spec)
+    return each_table(store, lambda table: rows_of(table, key, names))
+
+
+def each_table(store: MemoryStore, change: Callable[[pa.Table], pa.Table]) -> MemoryStore:
+    """Return a store with each table in it changed, those in headers, too."""
+    changed = MemoryStore()
+    changed.header = None if store.header is None else _changed(store.header, change)
+    changed.entries = {place: _changed(value, change) for place, value in store.entries.items()}
+    return changed
+
+
+def _changed(value: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:
+    if is_stored_header(value):
+        fields, tables = decode_header(value)
+        return encode_header(fields, {name: change(table) for name, table in tables.items()})
+    table = decode_table(value)
+    return encode_table(change(table))
 
 
 def is_stored_header(value: bytes) -> bool:
@@ -66,13 +85,3 @@ def is_stored_header(value: bytes) -> bool:
     except Exception:  # noqa: BLE001 -- what is no JSON there is a table
         return False
     return True
-
-
-def _header_of(value: bytes, key: Values) -> bytes:
-    fields, tables = decode_header(value)
-    return encode_header(fields, {name: rows_of(table, key) for name, table in tables.items()})
-
-
-def _table_of(value: bytes, key: Values) -> bytes:
-    table = decode_table(value)
-    return encode_table(rows_of(table, key))

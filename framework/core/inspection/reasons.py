@@ -7,7 +7,7 @@ answer says no more than they do: a batch that nothing tells is left out.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
@@ -121,12 +121,29 @@ class PaneFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Passed:
+    """A watermark that has passed what a pane waited for, in a batch: until when that was, and what it was then, us.
+
+    The rows of the batch before have moved it, less the delay, us.
+    """
+
+    batch: int
+    until: int
+    watermark: int
+    delay: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each."""
+    """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each.
+
+    `passed` is how the watermark came to fire the pane as complete, where Spark keeps the watermark.
+    """
 
     verdict: Verdict
     batch: int | None = None
     reasons: tuple[str, ...] = ()
+    passed: Passed | None = None
 
     def __str__(self) -> str:
         return "\n".join([self.verdict.value, *(f"  {one}" for one in self.reasons)])
@@ -134,6 +151,21 @@ class Answer:
 
 def why(facts: PaneFacts) -> Answer:
     """Return what has become of a pane, and why."""
+    return replace(_why(facts), passed=_passing(facts))
+
+
+def _passing(facts: PaneFacts) -> Passed | None:
+    fired = [one.batch for one in facts.firings if one.reason == "WATERMARK"]
+    batch = fired[0] if fired else None
+    if batch is None and (fired or (facts.held is not None and facts.held["firings"])):
+        batch = _batch_at(facts, facts.ready_at)
+    delay = facts.sources[0].delay if facts.follows and len(facts.sources) == 1 else None
+    if batch is None or delay is None or batch not in facts.watermarks:
+        return None
+    return Passed(batch=batch, until=facts.ready_at, watermark=facts.watermarks[batch], delay=delay)
+
+
+def _why(facts: PaneFacts) -> Answer:
     if facts.held is not None:
         return _of_open(facts, facts.held)
     if facts.firings:

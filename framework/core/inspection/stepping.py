@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from panekeeper.framework.core.inspection.one_key import Values, is_of, rows_of, step_of
+from panekeeper.framework.core.inspection.one_key import Values, is_of, rows_of
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import (
@@ -74,18 +74,24 @@ class StepDone:
             detail = f" ({one['detail']})" if one.get("detail") else ""
             lines.append(f"   -> quarantine {one['reason']}{detail}: {one['row']}")
         late = self.outcome.counts.get("refined_late", 0)
+        of_group = " (in the key group)" if self.key else ""
         if late:
-            lines.append(f"   late rows that refine a pane: {late}")
+            lines.append(f"   late rows that refine a pane{of_group}: {late}")
         if repeated := self.outcome.counts.get("repeated", 0):
-            lines.append(f"   repeats, which count for nothing: {repeated}")
+            lines.append(f"   repeats, which count for nothing{of_group}: {repeated}")
         return "\n".join(lines)
 
     def _rows(self) -> list[dict[str, Any]]:
         if not isinstance(self.step, Rows):
             return []
-        own = self._own(self.step)
+        own = self._own(self.step).slice(0, MOST_SHOWN + 1)
         shown = [name for name in own.column_names if not name.startswith("_")]
-        return _dicts(own.slice(0, MOST_SHOWN + 1).select(shown))
+        times = [name for name in (EVENT_TIME, ARRIVAL_TIME) if name in own.column_names][:1]
+        found = _dicts(own.select(shown))
+        for name in times:
+            at = map(format_time, own.column(name).to_pylist())
+            found = [{"at": us, **row} for us, row in zip(at, found, strict=True)]
+        return found
 
     def _own(self, step: Rows | PartialRows) -> pa.Table:
         names = self.names.get(step.port, tuple(self.key))
@@ -122,15 +128,14 @@ class StepDone:
 
 
 def each_step(
-    spec: JobSpec, store: MemoryStore, steps: Iterable[Step], *, key: Values | None = None, only_key: bool = False
+    spec: JobSpec, store: MemoryStore, steps: Iterable[Step], *, key: Values | None = None
 ) -> Iterator[StepDone]:
-    """Yield what each step does, from a copy of the store on; with `only_key`, as if there were no other partitions."""
-    own, key = store.copy(), key or {}
+    """Yield what each step does, one after the other, from a copy of the store on; `key` is what is looked at."""
+    own = store.copy()
     names = {port.port: tuple(port.keys.names) for port in spec.ports}
     for number, step in enumerate(steps, 1):
-        taken = step_of(step, key) if only_key else step
-        outcome = KeyGroupRunner(spec, own).run([taken])
-        yield StepDone(number=number, step=taken, outcome=outcome, store=own.copy(), key=key, names=names)
+        outcome = KeyGroupRunner(spec, own).run([step])
+        yield StepDone(number=number, step=step, outcome=outcome, store=own.copy(), key=key or {}, names=names)
 
 
 def _dicts(table: pa.Table | None) -> list[dict[str, Any]]:
@@ -157,7 +162,7 @@ def _result_text(row: Mapping[str, Any], key: Values) -> str:
 
 
 def _text(value: Any) -> str:
-    return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    return value.isoformat().replace("+00:00", "Z") if hasattr(value, "isoformat") else str(value)
 
 
 def _span(table: pa.Table) -> str:

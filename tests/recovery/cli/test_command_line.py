@@ -166,6 +166,7 @@ def commands_with_a_wrong_folder(folder: str) -> dict[str, list[str]]:
         "diff": ["diff", folder, "one", "two"],
         "why": ["why", folder, "--key", "sensor=a", "--pane", "2024-05-01T10:00"],
         "replay": ["replay", folder, "--batch", "1", "--job", f"{folder}.py"],
+        "capsule": ["capsule", folder, "--batch", "1", "--key", "sensor=a", "--job", f"{folder}.py"],
         "partitions": ["partitions", folder, "--key", "sensor=a"],
         "rescale": ["rescale", folder, "--partitions", "4", "--to", f"{folder}-saved"],
         "drill": ["drill", "--job", f"{folder}.py"],

@@ -1,0 +1,35 @@
+"""A batch of a key group, one step after the other: the same as the whole batch, and what each step did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+
+from panekeeper.framework.core.inspection.differences import state_difference
+from panekeeper.framework.core.inspection.stepping import each_step
+from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.testing.play_vector import MemoryRun
+from panekeeper.framework.testing.steps import items_to_steps, read_events, split_into_batches
+from panekeeper.framework.testing.vector import parse
+from panekeeper.testing import difference
+from tests.model.interval_cases import BATCH_SPLITS, vectors
+
+
+@given(vector=vectors(), cut=BATCH_SPLITS)
+def test_the_steps_of_each_batch_do_what_the_batch_did(vector: dict[str, Any], cut: Any) -> None:
+    """The batch run again from the state before it is equal to the last bit; its steps have its events between them."""
+    parsed = parse(vector)
+    run = MemoryRun(parsed)
+    for batch in split_into_batches(parsed.items, cut, "none"):
+        before = run.store.copy()
+        events = run.play([batch])
+        again = before.copy()
+        steps = [*items_to_steps(batch.items, run.spec.columns)]
+        outcome = KeyGroupRunner(run.spec, again).run(steps)
+        assert state_difference(run.store, again) is None
+        assert difference(events, read_events(outcome.results, outcome.rejected)) is None
+        done = [*each_step(run.spec, before, steps)]
+        of_steps = [event for one in done for event in read_events(one.outcome.results, one.outcome.rejected)]
+        assert difference(events, of_steps) is None
+        assert all(str(one).startswith(f"{one.number}. ") for one in done)
