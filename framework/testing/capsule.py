@@ -115,7 +115,7 @@ class Capsule:
     def from_json(stored: Any) -> Capsule:
         """Return the case that `to_json` wrote. Raises `DeclarationError` for what is none, or of another version."""
         if not isinstance(stored, dict) or "capsule" not in stored:
-            raise DeclarationError("this is no capsule; `panekeeper capsule` writes one")
+            raise DeclarationError("this is no capsule; the command capsule of panekeeper prints one")
         versions = stored["capsule"], stored.get("state_version")
         if versions != (CAPSULE_VERSION, STATE_VERSION):
             raise DeclarationError(

@@ -32,11 +32,11 @@ GIVEN = {"spark", "declared", "job", "computation", "orders_df", "quotes_df", "e
 
 
 def commands_in_blocks() -> Iterator[tuple[str, str]]:
-    """Yield page and command for each line of a block that is to be typed, without the comment after it."""
+    """Yield page and command for each line of a block that is to be typed, without a comment or `> FILE`."""
     for page, path in PAGES.items():
         for block in blocks_of(path):
             for line in block.text.replace("\\\n", "").splitlines():
-                yield page, re.split(r"\s+#", line)[0].strip().removeprefix("$ ")
+                yield page, re.split(r"\s+(?:#|> \S+$)", line)[0].strip().removeprefix("$ ")
 
 
 def commands_in_prose() -> Iterator[tuple[str, str]]:
