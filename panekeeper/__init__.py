@@ -92,11 +92,10 @@ if TYPE_CHECKING:
     )
     from panekeeper.recovery.inspector.diff import diff
     from panekeeper.recovery.inspector.panes import panes, partitions
-    from panekeeper.recovery.inspector.why import why
-    from panekeeper.recovery.report.report import Report, report
     from panekeeper.recovery.replay.capsule import capsule
     from panekeeper.recovery.replay.moved_by import why
     from panekeeper.recovery.replay.replay import Replay, replay
+    from panekeeper.recovery.report.report import Report, report
     from panekeeper.recovery.restore.clone import clone
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
@@ -161,8 +160,8 @@ __all__ = [
     "PartitionUse",
     "Punctuation",
     "Reason",
-    "Report",
     "Replay",
+    "Report",
     "RowsGone",
     "S3Options",
     "Savepoint",
@@ -205,8 +204,8 @@ __all__ = [
     "ports",
     "prune",
     "publish_metrics",
-    "report",
     "replay",
+    "report",
     "rescale",
     "restore",
     "savepoint",
@@ -250,7 +249,6 @@ _WHERE = {
     """,
     "panekeeper.recovery.inspector.diff": "diff",
     "panekeeper.recovery.inspector.panes": "panes partitions",
-    "panekeeper.recovery.inspector.why": "why",
     "panekeeper.recovery.report.report": "Report report",
     "panekeeper.recovery.replay.capsule": "capsule",
     "panekeeper.recovery.replay.moved_by": "why",
