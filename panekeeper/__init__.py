@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Tumbling,
     )
     from panekeeper.framework.engine.job.job import Job
+    from panekeeper.framework.engine.job.live import Progress
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
     from panekeeper.framework.engine.metrics import MetricsEndpoint, publish_metrics, serve_metrics
     from panekeeper.framework.engine.session.session import session
@@ -158,6 +159,7 @@ __all__ = [
     "PartitionAge",
     "PartitionCount",
     "PartitionUse",
+    "Progress",
     "Punctuation",
     "Reason",
     "Replay",
@@ -237,6 +239,7 @@ _WHERE = {
     """,
     "panekeeper.framework.declarations.windows": "Batched Cumulate Session Sliding SlidingByRow TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
+    "panekeeper.framework.engine.job.live": "Progress",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
     "panekeeper.framework.engine.metrics": "MetricsEndpoint publish_metrics serve_metrics",
     "panekeeper.framework.engine.session.session": "session",

@@ -151,7 +151,12 @@ def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Cal
 def found_files(folder: CheckpointFolder) -> Iterator[str]:
     """Yield the URL of each file that the sources have found. Raises `CorruptState`."""
     for number in folder.names(SOURCES_FOLDER):
-        log = f"{SOURCES_FOLDER}/{number}"
-        for name in needed_entries(folder.names(log)):
-            lines = log_lines(folder, f"{log}/{name}")
-            yield from (one["path"] for one in lines if isinstance(one, dict) and "path" in one)
+        yield from files_of_source(folder, number)
+
+
+def files_of_source(folder: CheckpointFolder, number: int | str) -> Iterator[str]:
+    """Yield the URL of each file that one of the sources has found. Raises `CorruptState`."""
+    log = f"{SOURCES_FOLDER}/{number}"
+    for name in needed_entries(folder.names(log)):
+        lines = log_lines(folder, f"{log}/{name}")
+        yield from (one["path"] for one in lines if isinstance(one, dict) and "path" in one)

@@ -20,7 +20,7 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
-from panekeeper.framework.declarations.display import html_table
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Computation:
+class Computation(Displayed):
     """A stream, its window and what is computed from it. Made by `.aggregate(...)` and `.operator(...)`."""
 
     _pipeline: Pipeline
 
-    def _repr_html_(self) -> str:
-        return html_table(f"declaration of job {self._pipeline.intake.name}", _declared(self._pipeline))
+    def _described(self) -> tuple[str, dict[str, Any]]:
+        return f"declaration of job {self._pipeline.intake.name}", _declared(self._pipeline)
 
     def to_delta(
         self,
@@ -138,7 +138,7 @@ class Computation:
 
 
 @dataclass(frozen=True)
-class DeltaJob:
+class DeltaJob(Displayed):
     """A complete job that can be started. Made by `Computation.to_delta`."""
 
     _pipeline: Pipeline
@@ -148,9 +148,9 @@ class DeltaJob:
     """Whether `_tables` are names in the catalog."""
     _layout: TableLayout | None = None
 
-    def _repr_html_(self) -> str:
+    def _described(self) -> tuple[str, dict[str, Any]]:
         tables = {name: place for name, place in asdict(self._tables).items() if place is not None}
-        return html_table(f"job {self._pipeline.intake.name}", {**_declared(self._pipeline), "tables": tables})
+        return f"job {self._pipeline.intake.name}", {**_declared(self._pipeline), "tables": tables}
 
     @property
     def pipeline(self) -> Pipeline:

@@ -1,11 +1,14 @@
-"""How a declaration, a job or a savepoint is shown in a notebook: a heading and a table of names and values."""
+"""How a declaration, a job, a savepoint or a batch is shown: a heading and a table, as HTML, as text, and by `rich`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 _KILO = 1000.0
 
@@ -23,6 +26,49 @@ def format_bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
+class Displayed:
+    """Is shown by what `_described` returns, a heading, and names with values; those of None are left out."""
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        raise NotImplementedError
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._described())
+
+    def __str__(self) -> str:
+        return text_table(*self._described())
+
+    def __rich__(self) -> Table:
+        from rich.table import Table  # called by rich only, so it is there
+        from rich.text import Text
+
+        title, values = self._described()
+        table = Table(title=Text(title, "bold"), title_justify="left", show_header=False, box=None, pad_edge=False)
+        for name, value in values.items():
+            if value is not None:
+                table.add_row(Text(name, "dim"), Text("\n".join(_lines(value))))
+        return table
+
+
+def text_table(title: str, values: Mapping[str, Any]) -> str:
+    """Return lines with the same content as `html_table`.
+
+    >>> print(text_table("job x: running", {"rows": 1234, "watermark": None, "errors": {"A": 1, "B": 2}}))
+    job x: running
+      rows    1,234
+      errors  A: 1
+              B: 2
+    """
+    shown = {name: _lines(value) for name, value in values.items() if value is not None}
+    width = max(map(len, shown), default=0)
+    lines = [
+        f"  {'' if at else name:<{width}}  {one}".rstrip()
+        for name, found in shown.items()
+        for at, one in enumerate(found)
+    ]
+    return "\n".join([title, *lines])
+
+
 def html_table(title: str, values: Mapping[str, Any]) -> str:
     """Return HTML without a style of its own, so that it looks like the page; values of None are left out."""
     rows = "".join(
@@ -34,11 +80,19 @@ def html_table(title: str, values: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as HTML: those of a mapping below each other, times to the second, in UTC."""
+    return "<br>".join(map(escape, _lines(value)))
+
+
+def _lines(value: Any) -> list[str]:
+    """Return a value as lines: those of a mapping below each other, times to the second, in UTC."""
     if isinstance(value, Mapping):
-        return "<br>".join(f"{escape(str(name))}: {_shown(one)}" for name, one in value.items())
+        return [line for name, one in value.items() for line in _below(f"{name}: ", _lines(one))] or ["none"]
     if isinstance(value, datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S} UTC"
+        return [f"{value:%Y-%m-%d %H:%M:%S} UTC"]
     if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:,}"
-    return escape(str(value))
+        return [f"{value:,}"]
+    return str(value).splitlines() or [""]
+
+
+def _below(name: str, lines: list[str]) -> list[str]:
+    return [f"{name if not at else ' ' * len(name)}{one}" for at, one in enumerate(lines)]

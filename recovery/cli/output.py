@@ -73,7 +73,8 @@ def status_lines(fields: Fields) -> str:
     ]
     if fields["watermark"] is not None:
         lines.append(f"watermark: {fields['watermark']}, {format_age(fields['watermark_lag'])} behind the present")
-    known = {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
+    known = {"rows": "rows", "late": "late", "too late": "dropped", "quarantined": "quarantined"}
+    known |= {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
     counts = [f"{text}: {fields[name]:,}" for text, name in known.items() if fields[name] is not None]
     lines += [", ".join(counts)] if counts else []
     if fields["errors"]:

@@ -80,6 +80,10 @@ class JobStatus:
         watermark_lag: how far it is behind the present.
         rows_per_second: rows read in the last minute of a job that runs.
         rows_behind: rows that its source held and it had not read; Kafka counts them.
+        rows: how many rows were read since that run began.
+        late: of these, how many refined a pane that had fired.
+        dropped: how many came too late.
+        quarantined: how many were set aside before the windows.
         errors: how many rows, results and firings could not be computed since that run began, by reason.
         open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
         state_bytes: size of its state on disk.
@@ -112,6 +116,10 @@ class JobStatus:
     watermark_lag: float | None = None
     rows_per_second: float | None = None
     rows_behind: int | None = None
+    rows: int | None = None
+    late: int | None = None
+    dropped: int | None = None
+    quarantined: int | None = None
     errors: Mapping[str, int] | None = None
     open_panes: int | None = None
     state_bytes: int | None = None
@@ -176,6 +184,10 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         watermark_lag=_age(at, progress.get("watermark")),
         rows_per_second=progress.get("rows_per_second") if running else None,
         rows_behind=progress.get("rows_behind"),
+        rows=progress.get("rows"),
+        late=progress.get("late"),
+        dropped=progress.get("dropped"),
+        quarantined=progress.get("quarantined"),
         errors=progress.get("errors"),
         open_panes=still_open.get("panes"),
         state_bytes=progress.get("state_bytes"),

@@ -22,9 +22,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.declarations.display import html_table
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
@@ -79,7 +79,7 @@ _log = logger("savepoint")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Savepoint:
+class Savepoint(Displayed):
     """A savepoint that was made: where it is, and what it consists of.
 
     `bytes_sent` is the size of the contents that were sent, equal ones once; `bytes_reused` of those that the location
@@ -92,13 +92,12 @@ class Savepoint:
     bytes_reused: int
     values: int | None
 
-    def _repr_html_(self) -> str:
+    def _described(self) -> tuple[str, dict[str, Any]]:
         manifest = self.manifest
         shown = {"location": self.location, "job": manifest.job, "made_at": manifest.made_at, "batch": manifest.batch}
         shown |= {"unfinished": manifest.unfinished, "files": len(manifest.files), "bytes": manifest.size}
-        return html_table(
-            f"savepoint {manifest.name}", {**shown, "bytes_sent": self.bytes_sent, "bytes_reused": self.bytes_reused}
-        )
+        sent = {"bytes_sent": self.bytes_sent, "bytes_reused": self.bytes_reused}
+        return f"savepoint {manifest.name}", {**shown, **sent}
 
 
 def savepoint(  # noqa: PLR0913 -- all but two have a default that fits

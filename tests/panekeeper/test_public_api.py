@@ -29,7 +29,8 @@ DECLARATIONS = """
     Tumbling TupleCount UserPolicy agg days hours minutes seconds
 """
 JOBS = """
-    BatchReport Drained Job KafkaSink MetricsEndpoint Sink Status job ports publish_metrics serve_metrics session
+    BatchReport Drained Job KafkaSink MetricsEndpoint Progress Sink Status job ports publish_metrics serve_metrics
+    session
     windowed
 """
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"

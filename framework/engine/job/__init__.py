@@ -6,6 +6,7 @@ callbacks.py          How do callbacks of `on_batch` get each report once and in
 checkpoint_checks.py  Do session, declaration, input files and checkpoint fit together?
 job.py                What does the job do that `start()` returns?
 lease.py              How does a job acquire, renew and release its checkpoint, and find out that it has lost it?
+live.py               How is a job shown while it runs, and how much do its sources still hold?
 own_query.py          Has a query over `transform()` the checkpoint that its declaration was given?
 query.py              How is a streaming query triggered, and ended between two batches; what does Spark say of it?
 reset.py              How does a job go back to its initial state?

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
-from panekeeper.framework.declarations.display import html_table
-from panekeeper.framework.declarations.durations import Duration, duration_text
+from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
 from panekeeper.framework.declarations.errors import (
     CheckpointError,
     DrainTimeout,
@@ -27,6 +27,7 @@ from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
 from panekeeper.framework.engine.job import query as streaming
 from panekeeper.framework.engine.job.batch_journal import BatchContext
 from panekeeper.framework.engine.job.callbacks import BatchCallbacks, OnCallbackError
+from panekeeper.framework.engine.job.live import Progress, View, described, progress_of
 from panekeeper.framework.engine.job.shutdown import await_end, spark_shutdown, unattended_jobs
 from panekeeper.framework.engine.job.status import BatchReport, Drained, JobState, RunTotals, StageClock, Status
 from panekeeper.framework.engine.session.settings import start_with_settings
@@ -38,6 +39,7 @@ from panekeeper.framework.engine.session.spark_errors import (
 )
 from panekeeper.framework.engine.sink.downtime import Downtime, build_report
 from panekeeper.framework.engine.sources.inputs import InputsRecord, inputs_of
+from panekeeper.framework.engine.sources.streams import count_files
 from panekeeper.state.checkpoint.clock import Deadline, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, remove_unread_flushes, write_control_file
 from panekeeper.state.checkpoint.epochs import read_pointer
@@ -51,7 +53,7 @@ from panekeeper.state.checkpoint.job_record import (
 )
 from panekeeper.state.checkpoint.lease import PreviousRun
 from panekeeper.state.log import logger
-from panekeeper.state.spark_logs import remove_unread_entries
+from panekeeper.state.spark_logs import files_of_source, remove_unread_entries
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -99,7 +101,7 @@ def job_of_this_process(checkpoint: str) -> Job | None:
     return _started.get(place_of(checkpoint))
 
 
-class Job:
+class Job(Displayed):
     """A windowed stream that is written to Delta tables. Made by `start()`; safe to use from several threads."""
 
     def __init__(
@@ -116,7 +118,9 @@ class Job:
         self._name, self._spark = record.name, files.spark
         self._lease, self._journal = journal.lease, replace(journal, files=files)
         streams = [port.intake.df for port in pipeline.ports]
-        self._inputs = InputsRecord(files.without_java(), inputs_of(streams))
+        self._sources = inputs_of(streams)
+        self._inputs = InputsRecord(files.without_java(), self._sources)
+        self._files_before: tuple[int, int] | None = None
         self._control_cleanup = ControlCleanup(files)
         self._totals = RunTotals(len(record.group_ids))
         self._logged_errors: set[tuple[str, str]] = set()
@@ -254,13 +258,64 @@ class Job:
         """Return the job's state and counts, without waiting."""
         return self._totals.status(self._name, self._state(), self._tick_scheduler.failure)
 
-    def _repr_html_(self) -> str:
-        status, failure = self.status(), self._failure
-        shown = {name: value for name, value in vars(status).items() if name not in ("name", "state") and value != {}}
-        error = None if failure is None else str(translate(failure, self._name))
-        return html_table(
-            f"job {self._name}: {status.state.value}", {"checkpoint": self.checkpoint, **shown, "error": error}
+    def progress(self) -> Progress:
+        """Return how far the job is with what its sources hold, as a bar: for a long backlog. Does not wait.
+
+        Of Kafka the rows that are left are known, of folders the files; of other sources, or of both, nothing. The time
+        that is left follows from the rows of the last minute.
+        """
+        status, said = self.status(), self.report()["progress"]
+        files = self._count_files() if self.running else None
+        if files is not None and self._files_before is None:
+            is_whole = status.batch is not None and status.batch + 1 == status.batches  # this run has read all of them
+            self._files_before = (0, 0) if is_whole else (files[0], status.rows)
+        return progress_of(
+            status,
+            said["rows_per_second"],
+            kinds=[one.kind for one in self._sources],
+            rows_left=said.get("rows_behind"),
+            files=files,
+            before=self._files_before or (0, 0),
         )
+
+    def _count_files(self) -> tuple[int, int] | None:
+        """Return how many files the sources have read, and how many there are; None if one is no folder, or is away."""
+        if not all(one.kind == "files" for one in self._sources):
+            return None
+        folder = self._files.without_java()
+        try:
+            read = sum(sum(1 for _ in files_of_source(folder, number)) for number in range(len(self._sources)))
+            return read, sum(count_files(self._spark, one.place) for one in self._sources)
+        except Exception:  # noqa: BLE001 -- a store that is away must not end what is only looked at
+            return None
+
+    @without_own_frames
+    def live(self, every: Duration = 1, timeout: Duration | None = None) -> bool:
+        """Wait as `await_end` does, and show meanwhile how the job is: in a notebook, or in a terminal.
+
+        An interrupt of the cell ends the view, and the job goes on.
+
+        Args:
+            every: how often to look (`"5 seconds"`).
+            timeout: how long to wait at most; None: no limit.
+
+        Raises:
+            PanekeeperError: the job failed; as `await_end`.
+        """
+        view = View(self, to_seconds(every, "every"))
+
+        def is_over(seconds: float) -> bool:
+            view.refresh()
+            return self._is_over(seconds)
+
+        try:
+            return await_end(is_over, streaming.to_deadline(timeout), drain=self.drain, stop=self.stop)
+        finally:
+            view.end()
+
+    def _described(self) -> tuple[str, dict[str, Any]]:
+        progress = self.progress() if self.running else None
+        return described(self.status(), self.checkpoint, now=now_us(), report=self.report(), progress=progress)
 
     def report(self) -> dict[str, Any]:
         """Return what the job reports of itself: batch, open and progress (`RunTotals.report`), and why it failed."""

@@ -15,7 +15,8 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
+from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.durations import duration_text, to_datetime, to_datetime_if_any
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class Drained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchReport:
+class BatchReport(Displayed):
     """What one batch did; handed to the callbacks of `Job.on_batch` once its tables are written.
 
     Attributes:
@@ -133,6 +134,14 @@ class BatchReport:
     late_seconds: float | None
     at: datetime
     errors: Mapping[str, int] = field(default_factory=dict)
+
+    def _described(self) -> tuple[str, dict[str, Any]]:
+        times = {name: duration_text(round(one, 3)) for name, one in self.stages.items()}
+        late = None if self.late_seconds is None else duration_text(self.late_seconds)
+        shown = {"at": self.at, "rows": self.rows, **{name: one or None for name, one in self.counts.items()}}
+        shown |= {"results": self.firings, "watermark": self.watermark, "open_panes": self.open_panes}
+        took = {"took": duration_text(round(self.seconds, 3)), **times, "overdue": late}
+        return f"batch {self.batch:,}", {**shown, **took, "errors": self.errors or None}
 
 
 class StageClock:
@@ -267,6 +276,9 @@ class RunTotals:
                 "watermark": self._watermark,
                 "rows": self._counts.get("rows_in", 0),
                 "rows_per_second": round(sum(rows for _, rows in self._recent) * 1e6 / min(_RATE_US, age), 3),
+                "late": self._counts.get("refined_late", 0),
+                "dropped": self._counts.get("dropped_late", 0),
+                "quarantined": self._counts.get("quarantined", 0),
                 "errors": dict(self._errors),
             }
 

@@ -86,6 +86,19 @@ def file_system(spark: SparkSession, path: Any) -> Any:
     return path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())  # noqa: SLF001 -- no public way
 
 
+def count_files(spark: SparkSession, path: str) -> int:
+    """Return how many files lie where a source of files reads.
+
+    Those that Spark passes over, such as `_SUCCESS`, do not count if they lie in the folder itself.
+    """
+    jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
+    pattern = jvm.org.apache.hadoop.fs.Path(path)
+    files = file_system(spark, pattern)
+    there = [one.getPath() for one in files.globStatus(pattern) or []]
+    hidden = [files.globStatus(jvm.org.apache.hadoop.fs.Path(one, "[._]*")) or [] for one in there]
+    return sum(int(files.getContentSummary(one).getFileCount()) for one in there) - sum(map(len, hidden))
+
+
 def qualified(spark: SparkSession, path: str) -> str:
     """Return a path as Spark logs it; as it is, if its file system cannot be reached: then Spark says why."""
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only

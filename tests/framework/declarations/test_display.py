@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from io import StringIO
 from typing import Any
 
-from panekeeper import Job, Savepoint, Status, TimeInterval, agg
-from panekeeper.framework.declarations.display import html_table
+from rich.console import Console
+
+from panekeeper import BatchReport, Job, Savepoint, Status, TimeInterval, agg
+from panekeeper.framework.declarations.display import Displayed, html_table
 from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -68,10 +72,18 @@ def test_a_savepoint_shows_where_it_is_and_of_which_batch() -> None:
     assert "fares" in shown
 
 
-class Running:
+class Running(Job):
     """What a job shows of itself, without a query."""
 
-    _name, _failure, checkpoint = "fares", None, "/c"
+    running, checkpoint = False, "/c"
+
+    def __init__(self) -> None:
+        self.error: str | None = None
+
+    def report(self) -> dict[str, Any]:
+        return {"progress": {"rows_per_second": 12.5, "state_bytes": 2500}} | (
+            {"error": self.error} if self.error else {}
+        )
 
     def status(self) -> Status:
         counts: dict[str, Any] = {
@@ -88,10 +100,66 @@ class Running:
 
 def test_a_job_shows_how_far_it_is() -> None:
     """Its state, its counts and where it is stored; no errors where there are none."""
-    running: Any = Running()
-    shown = Job._repr_html_(running)
-    for part in ("job fares: running", "/c", "12,345", "2024-05-01 10:00:00 UTC"):
+    running = Running()
+    shown = running._repr_html_()
+    for part in ("job fares: running", "/c", "12,345", "12.5", "2.5 kB", "2024-05-01 10:00:00 UTC"):
         assert part in shown
     assert "error" not in shown
-    running._failure = ValueError("no <space>")
-    assert "no &lt;space&gt;" in Job._repr_html_(running)
+    running.error = "no <space>"
+    assert "no &lt;space&gt;" in running._repr_html_()
+
+
+class Many(Displayed):
+    """Values of each kind."""
+
+    def _described(self) -> tuple[str, dict[str, Any]]:
+        return "[job]", {
+            "rows": 1234567,
+            "none": None,
+            "at": AT,
+            "errors": {"A": 2, "B": {"C": 3}},
+            "text": "one\n[two]",
+        }
+
+
+def test_text_and_rich_text_have_the_content_of_the_page() -> None:
+    """Each line of one is in the others; nothing in a value is taken for a style."""
+    shown = Many()
+    assert str(shown).splitlines() == [
+        "[job]",
+        "  rows    1,234,567",
+        "  at      2024-05-01 10:00:00 UTC",
+        "  errors  A: 2",
+        "          B: C: 3",
+        "  text    one",
+        "          [two]",
+    ]
+    console = Console(file=StringIO(), width=80)
+    console.print(shown)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert [line.split() for line in printed.splitlines()] == [line.split() for line in str(shown).splitlines()]
+    cells = re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", shown._repr_html_())
+    assert [one for cell in cells for one in cell.split("<br>")] == [
+        *("rows", "1,234,567", "at", "2024-05-01 10:00:00 UTC", "errors", "A: 2", "B: C: 3", "text", "one", "[two]")
+    ]
+
+
+def test_a_batch_shows_what_it_did_and_how_long_it_took() -> None:
+    """Outcomes that no row had are left out."""
+    report = BatchReport(
+        batch=1200,
+        rows=5,
+        counts={"admitted": 4, "refined_late": 0, "quarantined": 1},
+        watermark=AT,
+        open_panes=7,
+        firings=3,
+        seconds=1.5,
+        stages={"plan": 1.25, "tables": 0.25},
+        late_seconds=None,
+        at=AT,
+    )
+    lines = [line.split() for line in str(report).splitlines()]
+    assert lines[0] == ["batch", "1,200"]
+    for line in (["rows", "5"], ["quarantined", "1"], ["took", "1.5s"], ["plan", "1.2s"], ["open_panes", "7"]):
+        assert line in lines
+    assert "refined_late" not in str(report)
