@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 def test_a_job_is_scraped_and_logs_its_batches_and_no_callback_fails_it(
     readings: Readings, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """What Prometheus reads is what the job did; `panekeeper status` finds the same in the checkpoint."""
+    """What Prometheus reads is what the job did; `panekeeper status` finds the same in the checkpoint.
+
+    It is shown while it is awaited; afterwards a file that came since is left.
+    """
     caplog.set_level("INFO", "panekeeper")
 
     def fail(_: BatchReport) -> None:
@@ -36,7 +39,10 @@ def test_a_job_is_scraped_and_logs_its_batches_and_no_callback_fails_it(
     readings.jobs.append(job)
     job.on_batch(fail)
     endpoint = serve_metrics(job, port=0)
-    assert job.await_end(timeout=300)
+    assert job.live(timeout=300)
+    readings.put(("a", "10:06:00", 1))
+    progress = job.progress()
+    assert (progress.left, progress.unit, progress.part) == (1, "files", 0.5)
     with urllib.request.urlopen(endpoint.url, timeout=60) as response:  # noqa: S310 -- our own, by HTTP
         lines = response.read().decode().splitlines()
     endpoint.close()
@@ -45,11 +51,13 @@ def test_a_job_is_scraped_and_logs_its_batches_and_no_callback_fails_it(
     assert f'panekeeper_job_running{{job="{name}"}} 0.0' in lines
     assert any(line.startswith("panekeeper_state_size_bytes") and float(line.split()[-1]) > 0 for line in lines)
     found = status(LocalFolder(readings.checkpoint))
-    assert (found.state, found.open_panes) == ("ended", job.status().open_panes)
+    assert (found.state, found.open_panes, found.rows) == ("ended", job.status().open_panes, 3)
     assert found.state_bytes
     records = {(one.name, one.levelname, one.job, one.batch) for one in caplog.records if one.name == "panekeeper.job"}  # type: ignore[attr-defined]
     assert {("panekeeper.job", "INFO", name, 0), ("panekeeper.job", "ERROR", name, 0)} <= records
-    assert "ZeroDivisionError" not in capfd.readouterr().err
+    printed = capfd.readouterr()
+    assert f"job {name}: ended" in printed.out
+    assert "ZeroDivisionError" not in printed.err
 
 
 @pytest.mark.extended

@@ -265,7 +265,7 @@ class Job(Displayed):
         that is left follows from the rows of the last minute.
         """
         status, said = self.status(), self.report()["progress"]
-        files = self._count_files() if self.running else None
+        files = self._count_files()
         if files is not None and self._files_before is None:
             is_whole = status.batch is not None and status.batch + 1 == status.batches  # this run has read all of them
             self._files_before = (0, 0) if is_whole else (files[0], status.rows)
@@ -280,7 +280,7 @@ class Job(Displayed):
 
     def _count_files(self) -> tuple[int, int] | None:
         """Return how many files the sources have read, and how many there are; None if one is no folder, or is away."""
-        if not all(one.kind == "files" for one in self._sources):
+        if any(one.kind != "files" for one in self._sources) or streaming.has_stopped(self._spark):
             return None
         folder = self._files.without_java()
         try:

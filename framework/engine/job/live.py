@@ -14,6 +14,8 @@ from panekeeper.framework.engine.job.status import Status
 from panekeeper.state.checkpoint.clock import monotonic_seconds
 
 _BAR = 30
+_SHARE = 10
+"""To look takes at most one part in so many of the time: files of a large folder are counted for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,16 +138,16 @@ class View:
     ) -> None:
         self._shown, self._every = shown, every
         self._out, self._clock = out or sys.stdout, clock or monotonic_seconds
-        self._last: float | None = None
+        self._next: float | None = None
         self._lines = 0
         self._handle: Any = None
 
     def refresh(self) -> None:
         """Show it, unless that was done a moment ago."""
         now = self._clock()
-        if self._last is None or (now - self._last >= self._every and self._can_refresh):
-            self._last = now
+        if self._next is None or (now >= self._next and self._can_refresh):
             self._show()
+            self._next = now + max(self._every, _SHARE * (self._clock() - now))
 
     def end(self) -> None:
         """Show it for the last time."""

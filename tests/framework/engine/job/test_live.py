@@ -122,8 +122,8 @@ class Terminal(StringIO):
 
 
 def test_a_view_in_a_terminal_is_written_over_the_one_before() -> None:
-    """Not more often than it should be."""
-    times, out = iter([0.0, 0.5, 1.0, 1.2]), Terminal()
+    """Not more often than it should be, and rarely if to look takes long: here from 1.0 to 1.5."""
+    times, out = iter([0.0, 0.0, 0.5, 1.0, 1.5, 5.9]), Terminal()
     view = View(Counter(), 1.0, out=out, clock=lambda: next(times))
     for _ in range(4):
         view.refresh()
@@ -164,5 +164,5 @@ view.end()
     (output,) = notebook.cells[0].outputs
     first, last = output.data["text/html"], output.data["text/plain"]
     assert "<b>job</b>" in first
-    assert int(re.findall(r">(\d+)<", first)[0]) >= 3
+    assert int(re.findall(r">(\d+)<", first)[0]) >= 2
     assert last
