@@ -30,15 +30,14 @@ DECLARATIONS = """
 """
 JOBS = """
     BatchReport Drained Job KafkaSink MetricsEndpoint Progress Sink Status job ports publish_metrics serve_metrics
-    session
-    windowed
+    session windowed
 """
 STATE = "CheckpointReason OpenPartition StateContext StateHandler"
 SAVEPOINTS = """
     S3Options Savepoint Upkeep check_upgrade clone maintain prune rescale restore savepoint
     savepoints verify
 """
-INSPECTOR = "Report diff panes partitions report why"
+INSPECTOR = "Replay Report RowsGone capsule diff panes partitions replay report why"
 PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS} {INSPECTOR}".split()])
 AGGREGATES = [
     "Aggregate",
