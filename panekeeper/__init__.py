@@ -101,6 +101,7 @@ if TYPE_CHECKING:
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
     from panekeeper.recovery.savepoint.create import Savepoint, savepoint
+    from panekeeper.recovery.settle.settle import Settlement, settle
     from panekeeper.recovery.storage.s3 import S3Options
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.rescale import rescale
@@ -171,6 +172,7 @@ __all__ = [
     "SavepointRefused",
     "SchemaMismatch",
     "Session",
+    "Settlement",
     "SetupError",
     "Sink",
     "SinkError",
@@ -215,6 +217,7 @@ __all__ = [
     "seconds",
     "serve_metrics",
     "session",
+    "settle",
     "verify",
     "why",
     "windowed",
@@ -260,6 +263,7 @@ _WHERE = {
     "panekeeper.recovery.restore.restore": "restore",
     "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",
     "panekeeper.recovery.savepoint.create": "Savepoint savepoint",
+    "panekeeper.recovery.settle.settle": "Settlement settle",
     "panekeeper.recovery.storage.s3": "S3Options",
     "panekeeper.recovery.upgrade.check": "check_upgrade",
     "panekeeper.recovery.upgrade.rescale": "rescale",

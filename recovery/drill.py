@@ -329,16 +329,11 @@ def carry_out(order: Order) -> int:
 
 
 def _run(order: Order, folder: Path) -> None:
-    from pyspark import cloudpickle
-
     from panekeeper.recovery.upgrade.job_file import load_job
 
     if order.breakage == "pause":
         socket.gethostname = lambda: OTHER_HOST  # its lease counts by its heartbeat, as that of another host
     declared = load_job(order.job)
-    for name, module in [*sys.modules.items()]:
-        if name.startswith("_panekeeper_job_"):  # workers cannot import a module that was loaded from a file
-            cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     fault_points.hook = hook_of(order)
     job = _in_folder(declared, folder / TABLES).start(checkpoint=folder / CHECKPOINT, trigger="available_now")
 

@@ -183,6 +183,11 @@ class DeltaJob(Displayed):
             raise DeclarationError(f"the job has the sink {self._sink!r} already; let one sink write to both places")
         return replace(self, _sink=sink)
 
+    @property
+    def has_user_sink(self) -> bool:
+        """Whether a sink of the user's own gets the results, too."""
+        return self._sink is not None
+
     def foreach_batch(self, function: Callable[[DataFrame, int], object]) -> DeltaJob:
         """Return the job with a function that gets the results of each batch, too, as `foreachBatch` of Spark's does.
 

@@ -78,6 +78,7 @@ class Reason(Enum):
     DRAIN = "DRAIN"
     MATCH = "MATCH"
     NO_MATCH = "NO_MATCH"
+    SETTLED = "SETTLED"
 
 
 class Pane(NamedTuple):

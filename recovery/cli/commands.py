@@ -585,6 +585,24 @@ def _plan(options: Namespace) -> dict[str, Any]:
     return check_upgrade(options.location, options.name, job, s3=s3_options(options)).fields()
 
 
+def _settle(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.settle.panes import Outcome
+    from panekeeper.recovery.settle.settle import settle
+    from panekeeper.recovery.upgrade.job_file import load_job
+
+    done = settle(
+        options.checkpoint,
+        load_job(options.job),
+        since=options.since,
+        reason=options.reason,
+        dry_run=options.dry_run,
+        s3=s3_options(options),
+    )
+    fields = done.fields()
+    changed = [one for one in fields["panes"] if one["outcome"] != Outcome.UNCHANGED.value]
+    return {**fields, "panes": changed[: options.limit], "more": len(changed) > options.limit}
+
+
 def _rescale(options: Namespace) -> dict[str, Any]:
     from panekeeper.recovery.upgrade.rescale import rescale
 
@@ -671,6 +689,22 @@ OTHERS = (
         run=_plan,
         lines=output.plan_lines,
         exit_code=lambda _, fields: done_if(fields["verdict"] == Compatibility.COMPATIBLE.value),
+    ),
+    Command(
+        name="settle",
+        help="put rows that came too late through their windows again, and correct the results of closed panes",
+        arguments=(
+            CHECKPOINT,
+            option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan", required=True),
+            option("--since", "BATCH|TIME", "only rows that were quarantined in this batch or at this time, or later"),
+            option("--reason", "LATE|USER_ERROR", "only rows with this reason"),
+            flag("--dry-run", "only print what each pane has before and after, and write nothing"),
+            LIMIT,
+            *S3,
+        ),
+        run=_settle,
+        lines=output.settle_lines,
+        exit_code=lambda _, fields: done_if(not fields["counts"]["no rows"]),
     ),
     Command(
         name="rescale",

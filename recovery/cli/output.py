@@ -365,6 +365,45 @@ def report_lines(fields: Fields) -> str:
     )
 
 
+def settle_lines(fields: Fields) -> str:
+    """Return what `settle` prints: how many panes there are of each kind, and those with another result."""
+    verb = "would be settled" if fields["dry_run"] else "were settled"
+    words = {
+        "settled": verb,
+        "unchanged": "stay as they are",
+        "open": "are open, and wait until they are closed",
+        "ahead": "are left, as they have rows that were ahead of the clock",
+        "no rows": "are left, as the source has no row of them",
+    }
+    counts = [f"{fields['counts'][name]} {what}" for name, what in words.items() if fields["counts"][name]]
+    head = f"panes of job {fields['job']} with quarantined rows, as of batch {fields['batch']}"
+
+    def row(one: Fields) -> dict[str, Any]:
+        return {
+            **one["key"],
+            "pane": f"{one['pane_start']}/{one['pane_end']}",
+            "rows": one["rows"],
+            "outcome": one["outcome"],
+            "refinement": one["refinement"],
+            "result": result_text(one["before"], one["after"]),
+        }
+
+    summary = f"{head}: {', '.join(counts) or 'none'}"
+    return "\n".join([summary, *([_rows_lines([*map(row, fields["panes"])], "", fields)] if fields["panes"] else [])])
+
+
+def result_text(before: Fields | None, after: Fields | None) -> str:
+    """Return what a settlement changes in a result.
+
+    >>> result_text({"n": 1, "worst": 7}, {"n": 2, "worst": 7}), result_text(None, {"n": 1})
+    ('n: 1 -> 2', 'n: none -> 1')
+    """
+    if after is None:
+        return "-"
+    olds = {name: "none" if before is None else before[name] for name in after}
+    return ", ".join(f"{name}: {olds[name]} -> {new}" for name, new in after.items() if olds[name] != new) or "-"
+
+
 def rescale_lines(fields: Fields) -> str:
     """Return what `rescale` prints."""
     before = f"before: {fields['old']}; {fields['values']} stored values were compared and are the same"

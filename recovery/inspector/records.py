@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ def first_rows(found: DataFrame, limit: int) -> dict[str, Any]:
     return {"rows": [as_fields(row) for row in rows[:limit]], "more": len(rows) > limit}
 
 
-def as_fields(row: dict[str, Any]) -> dict[str, Any]:
+def as_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row with its values as JSON has them."""
     return {name: as_json(value) for name, value in row.items()}
 

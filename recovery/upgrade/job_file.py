@@ -68,6 +68,8 @@ def _split_name(file: str) -> tuple[Path, str | None]:
 
 def _module(path: Path) -> ModuleType:
     """Run the file as an import would; it can import the modules beside it, and those of its package."""
+    from pyspark import cloudpickle
+
     package = path.parent
     while (package / "__init__.py").exists():
         package = package.parent
@@ -79,6 +81,7 @@ def _module(path: Path) -> ModuleType:
         raise JobFileError(f"{path} is not a Python file; name the one that declares the job")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
+    cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]  # workers cannot import it
     spec.loader.exec_module(module)
     return module
 

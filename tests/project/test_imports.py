@@ -25,6 +25,7 @@ RECOVERY_ONE_WAY = (
         "upkeep",
         "upgrade",
         "replay",
+        "settle",
         "drill",
         "doctor",
         "cli",

@@ -260,7 +260,7 @@ class BatchJournal:
                 transaction=self.record.transaction(role),
                 after=self.tables.get(role, {}).get("batch", -1),
                 rows=name,
-                **(_newest_by(spec) if role == "view" else {}),
+                **(newest_by(spec) if role == "view" else {}),
             )
             for role, name in (_OUTPUTS | ({"view": VIEW} if VIEW in rows else {})).items()
             if (path := self.declared.get(role)) is not None and name in rows
@@ -353,7 +353,7 @@ class BatchJournal:
         return self.files.without_java()
 
 
-def _newest_by(spec: JobSpec) -> dict[str, Any]:
+def newest_by(spec: JobSpec) -> dict[str, Any]:
     """Return what a row of the view stands for: a partition and pane, or a partition; of one of several ports."""
     port = [PORT] if spec.other_ports else []
     pane = ["pane_start", "pane_end"] if spec.has_panes else []

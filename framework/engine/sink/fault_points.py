@@ -11,8 +11,9 @@ The steps of a batch, in the order of the commit protocol (`framework/engine/job
     after-commit        that table is committed; in the same thread
     after-delta-commit  all tables are committed, Spark's commit log is not
 
-Two more are no part of a batch, and their number is a step: `during-reset`, of `framework/engine/job/reset.py`;
-`during-upgrade`, 1 before a changed declaration is recorded, 2 after it, 3 when a table has got its new columns.
+Three more are no part of a batch, and their number is a step: `during-reset`, of `framework/engine/job/reset.py`;
+`during-upgrade`, 1 before a changed declaration is recorded, 2 after it, 3 when a table has got its new columns;
+`during-settlement`, 1 before the log has settled results, 2 after that, 3 when the view has them.
 """
 
 from __future__ import annotations
@@ -29,6 +30,6 @@ hook: Hook | None = None
 
 
 def fault_point(step: str, number: int, table: str = "") -> None:
-    """Call the hook, if there is one, with the number of the batch, or of the step of a reset or an upgrade."""
+    """Call the hook, if there is one, with the number of the batch, or of the step of what is no batch."""
     if hook is not None:
         hook(step, number, table)

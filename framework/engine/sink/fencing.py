@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     from panekeeper.state.checkpoint.job_record import JobRecord
 
+SETTLED = "settled"
+"""In the place of a table's role: what a settlement commits to the log and the view (`recovery/settle/settle.py`)."""
+_SETTLED_TABLES = ("log", "view")
+
 
 def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, opened: DeltaTables) -> None:
     """Let nobody else commit to the tables: no other checkpoint, no process of an earlier epoch. At each start.
@@ -68,6 +72,8 @@ def _notes(
     records = [*epochs]
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
+        if role in _SETTLED_TABLES:
+            notes |= {record.transaction(SETTLED): FENCED for record in records}
         if joined is not None:
             notes |= {} if batch is None else {joined.transaction(role): batch}
             notes[joined.joined(role)] = joined.epoch  # last: a savepoint takes no version without it

@@ -1,0 +1,101 @@
+"""Rows that came too late are settled: into log and view, once, through a kill and a restore; and the job goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from integration_tests.engine.readings import FILES
+from panekeeper import SavepointRefused, restore, savepoint, settle
+from panekeeper.framework.engine.sink import fault_points
+from panekeeper.recovery.jobs.checkpoint import holding
+from panekeeper.recovery.settle.panes import Outcome
+from panekeeper.recovery.storage.files import LocalFiles
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from integration_tests.engine.conftest import Reading, Readings
+
+LATE: list[Reading] = [("a", "10:00:50", 256), ("b", "10:04:30", 512), ("d", "10:00:30", 1024), ("c", "10:09:40", 2048)]
+END: list[Reading] = [("c", "10:30:00", 1)]
+
+
+def in_time(*files: list[Reading]) -> dict[tuple[str, str], tuple[int, int]]:
+    """Total and number of the readings of each sensor and minute, whenever they came; open minutes left out."""
+    found: dict[tuple[str, str], tuple[int, int]] = {}
+    for sensor, at, value in (row for rows in files for row in rows):
+        if at is not None and at < "10:30":
+            total, n = found.get((sensor, at[:5]), (0, 0))
+            found[sensor, at[:5]] = (total + value, n + 1)
+    return found
+
+
+def newest(rows: list[tuple[Any, ...]]) -> dict[tuple[str, str], tuple[int, int]]:
+    """The last result of each sensor and minute."""
+    return {(sensor, minute): (total, n) for sensor, minute, total, n, _, _ in sorted(rows, key=lambda row: row[4])}
+
+
+def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readings, tmp_path: Path) -> None:
+    """Log and view are those of a run in which no row was late. A dry run writes nothing, and neither does a second one.
+
+    A restore to a savepoint from before takes the settlement back, and it can be made again.
+    """
+    for rows in (*FILES, LATE, END):
+        readings.put(*rows)
+    readings.run()
+    job, before = readings.declare(), readings.log()
+    wanted = in_time(*FILES, LATE)
+    assert {row["reason"] for row in readings.rows("log_quarantine")} == {"LATE", "NULL_EVENT_TIME"}
+    savepoint(readings.checkpoint, "before", to=tmp_path / "saved", decode=False)
+
+    preview = settle(readings.checkpoint, job, since=0, reason="LATE", dry_run=True)
+    shown = {
+        (one.key["sensor"], f"{one.pane_start:%H:%M}"): (one.before and one.before["total"], one.after["total"])
+        for one in preview.panes
+        if one.after is not None
+    }
+    assert shown == {("a", "10:00"): (17, 273), ("b", "10:04"): (None, 512), ("d", "10:00"): (None, 1024)}
+    assert readings.log() == before
+    assert settle(readings.checkpoint, job, since="2100-01-01").panes == ()
+
+    def kill(step: str, number: int, _: str) -> None:
+        if (step, number) == ("during-settlement", 2):
+            raise KeyboardInterrupt
+
+    fault_points.hook = kill
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            settle(readings.checkpoint, job)
+    finally:
+        fault_points.hook = None
+    assert newest(readings.log()) == wanted
+    assert newest(readings.log("view")) != wanted
+    done = settle(readings.checkpoint, job)
+    assert {one.outcome for one in done.panes} == {Outcome.UNCHANGED}
+    assert newest(readings.log()) == newest(readings.log("view")) == wanted
+    settled = [row for row in readings.log() if row[5] == "SETTLED"]
+    assert settled == [
+        ("a", "10:00", 273, 3, 2, "SETTLED"),
+        ("b", "10:04", 512, 1, 0, "SETTLED"),
+        ("d", "10:00", 1024, 1, 0, "SETTLED"),
+    ]
+
+    restore(tmp_path / "saved", "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    assert readings.log() == before
+    assert settle(readings.checkpoint, job).counts[Outcome.SETTLED] == 3
+    assert newest(readings.log()) == newest(readings.log("view")) == wanted
+
+    readings.put(("c", "10:30:10", 2), ("e", "10:00:00", 4))
+    readings.put(("c", "11:00:00", 8))
+    readings.run()
+    assert ("c", "10:30", 3, 2, 0, "WATERMARK") in readings.log("view")
+    with (
+        holding(LocalFiles(readings.epoch), "readings", "the upkeep of job"),
+        pytest.raises(SavepointRefused, match="is in use"),
+    ):
+        settle(readings.checkpoint, job, dry_run=True)
+    settle(readings.checkpoint, job, since=len(FILES) + 2)
+    assert ("e", "10:00", 4, 1, 0, "SETTLED") in readings.log("view")
+    assert len([row for row in readings.log() if row[5] == "SETTLED"]) == 4

@@ -1,0 +1,342 @@
+"""Puts quarantined rows through their windows again, and writes what that makes of closed panes.
+
+    1  Hold the lease of the checkpoint: no job runs meanwhile, or starts. Nothing of a batch is left to be written.
+    2  Which panes do the quarantined rows belong to? One that is not closed is left: later rows may still join it, and
+       its next firing, from the state, would take the settlement back. It can be settled once it is closed.
+    3  Compute each pane from all rows that the job has read, as if they had come in time (`panes.py`, `source.py`).
+    4  Compare with the last result of the pane, in the log or in the view. Where they are the same there is nothing to
+       write. So whoever settles again writes nothing, and no list of settled rows has to be kept, which a restore of
+       the tables would leave behind.
+    5  The log: the new results are appended in one commit, as refinements with the reason SETTLED, under the
+       transaction id "{job}/settled@{checkpoint}#{epoch}"; the version is one more than that of the settlement before.
+    6  The view: the newest results are merged, under the same id and version.
+
+A kill before 5 leaves nothing. One between 5 and 6 leaves a log whose settlement is one ahead of that of the view: the
+same command, or any later one, first merges into the view what the log has. A process that was paused at 5 or 6 while
+another one settled finds its version taken, and one that was paused while the job was restored finds the id fenced off
+(`framework/engine/sink/fencing.py`). A restore takes both tables back, and with them all that the settlement knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.quarantine import LATE, USER_ERROR
+from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
+from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
+from panekeeper.framework.engine.job.batch_journal import newest_by
+from panekeeper.framework.engine.job.checkpoint_checks import with_history
+from panekeeper.framework.engine.session.python_workers import prepare_workers
+from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_of_its_own, session_settings
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
+from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.fencing import SETTLED
+from panekeeper.framework.engine.sink.spark_table import table_metadata
+from panekeeper.framework.engine.sink.table_writer import last_of_each_pane
+from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.jobs.checkpoint import current_folder, holding, require_current_record, require_stopped
+from panekeeper.recovery.jobs.tables import require_fitting_tables
+from panekeeper.recovery.replay.recorded_rows import recorded_batches
+from panekeeper.recovery.settle.panes import (
+    Outcome,
+    Pairs,
+    SettledPane,
+    are_closed,
+    pairs_of,
+    require_supported,
+    settled,
+)
+from panekeeper.recovery.settle.source import headers, last_results, quarantined_rows, results_of_all_rows
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import Location, checkpoint_at
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.state.checkpoint.folder import prepared_file
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_tables
+from panekeeper.state.codec import with_columns
+from panekeeper.state.compatibility import as_recorded, compare_declarations
+from panekeeper.state.history import in_force
+from panekeeper.state.prepared import PreparedBatch, TableWrite
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.framework.core.job_spec import JobSpec
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
+
+REASONS = (LATE, USER_ERROR)
+"""Reasons of the quarantine whose rows belong to panes."""
+_AHEAD = (FUTURE_EVENT_TIME, FUTURE_ARRIVAL_TIME)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settlement:
+    """What a settlement has done, or would do.
+
+    Attributes:
+        checkpoint: of the job.
+        job: its name.
+        batch: the last batch, whose rows are the last ones that count.
+        dry_run: nothing was written.
+        panes: each partition and pane with quarantined rows, by the start of the pane.
+    """
+
+    checkpoint: str
+    job: str
+    batch: int
+    dry_run: bool
+    panes: tuple[SettledPane, ...]
+
+    @property
+    def counts(self) -> dict[Outcome, int]:
+        """Return how many panes have each outcome."""
+        return {outcome: sum(one.outcome is outcome for one in self.panes) for outcome in Outcome}
+
+    def fields(self) -> dict[str, Any]:
+        """Return the settlement as JSON-able fields, as `panekeeper settle --json` prints it."""
+        return {
+            **{name: getattr(self, name) for name in ("checkpoint", "job", "batch", "dry_run")},
+            "counts": {outcome.value: count for outcome, count in self.counts.items()},
+            "panes": [one.fields() for one in self.panes],
+        }
+
+
+def settle(
+    checkpoint: Location,
+    job: DeltaJob,
+    *,
+    since: int | str | datetime | None = None,
+    reason: str | None = None,
+    dry_run: bool = False,
+    s3: S3Options | None = None,
+) -> Settlement:
+    """Put quarantined rows of a stopped job through their windows again, and correct the results of closed panes.
+
+    The panes are computed anew from all rows that the job has read, which its source must still have. Each result that
+    differs from the last one is appended to the log as a refinement with the reason SETTLED, and merged into the view.
+    To run it twice adds nothing. After a kill the same call does the rest (docs/semantics.md section 19).
+
+    Args:
+        checkpoint: the folder of the job's checkpoint.
+        job: the job as it is declared; its functions may have been corrected since.
+        since: only rows that went to the quarantine in this batch or later (a number), or at this time or later (a
+            datetime, or text in ISO 8601; UTC, if it names no zone). None: all rows.
+        reason: only rows with this reason, "LATE" or "USER_ERROR". None: with either.
+        dry_run: only return what would be written.
+        s3: how S3 is reached.
+
+    Raises:
+        DeclarationError: panes of this kind cannot be settled, or an argument is none of these.
+        IncompatibleCheckpoint: the job is not declared as it ran last.
+        SavepointRefused: the job is running, or its last batch is not complete.
+        RowsGone: the source no longer has the rows. Nothing was written.
+        SinkError: a table does not fit the checkpoint.
+    """
+    spec = job.pipeline.spec
+    require_supported(spec)
+    _require_plain(job)
+    if reason is not None and reason not in REASONS:
+        raise DeclarationError(f"reason is {reason!r}; rows can be settled that were quarantined as LATE or USER_ERROR")
+    from_when = read_since(since)
+    files = current_folder(checkpoint_at(checkpoint, s3))
+    record = require_current_record(files)
+    with _stopped(files, record, dry_run=dry_run) as require_held:  # 1
+        batch = _last_batch(files)
+        pipeline = _pipeline(job, files, record, batch)
+        work = _Work(files=files, record=record, pipeline=pipeline, tables=read_tables(files), batch=batch)
+        require_fitting_tables(files, record, work.tables)
+        prepare_workers(work.spark)
+        with session_settings(work.spark, READ_SETTINGS):
+            if not dry_run:
+                work.complete(require_held)
+            panes, rows = work.compute(job, (reason,) if reason else REASONS, from_when)  # 2 to 4
+            if rows.num_rows and not dry_run:
+                work.write(rows, require_held)  # 5 and 6
+    return Settlement(checkpoint=files.root, job=record.name, batch=batch, dry_run=dry_run, panes=tuple(panes))
+
+
+def read_since(since: int | str | datetime | None) -> int | datetime | None:
+    """Return a batch or a time; text is either. Raises `DeclarationError` for what is neither.
+
+    >>> read_since("12"), read_since("2013-03-08T10:00")
+    (12, datetime.datetime(2013, 3, 8, 10, 0))
+    """
+    if not isinstance(since, str):
+        return since
+    try:
+        return int(since) if since.isdecimal() else datetime.fromisoformat(since)
+    except ValueError:
+        raise DeclarationError(
+            f"since is {since!r}; give the number of a batch, or a time such as 2013-03-08T10:00:00Z"
+        ) from None
+
+
+def _require_plain(job: DeltaJob) -> None:
+    """Raise `DeclarationError` for what the results of a settlement would not get to, or not be computed by."""
+    intake = job.pipeline.intake
+    if job.has_user_sink:
+        raise DeclarationError(
+            "the job has a sink of its own, which gets batches and would not get what is settled; write to that from "
+            "the log by a job of its own"
+        )
+    if intake.has_marks or intake.by_file:
+        raise DeclarationError("the job has marks in its stream, of which late rows cannot be settled")
+
+
+@contextmanager
+def _stopped(files: Files, record: JobRecord, *, dry_run: bool) -> Iterator[Callable[[], None]]:
+    """Let no job run, and yield what is called before each commit."""
+    if dry_run:
+        require_stopped(files)
+        yield lambda: None
+        return
+    with holding(files, record.name, "the settlement of job") as lease:
+        yield lease.require_held
+
+
+def _last_batch(files: Files) -> int:
+    """Return the last committed batch. Raises `SavepointRefused` unless all of it is in the tables."""
+    record = require_current_record(files)
+    begun, committed = last_batches(files)
+    if begun is not None and begun != committed and files.exists(prepared_file(record.epoch, begun)):
+        raise SavepointRefused(
+            f"batch {begun} of {files.root} is not complete in the tables; start the job once, which completes it, and "
+            "drain it"
+        )
+    if committed is None:
+        raise SavepointRefused(f"no batch of {files.root} was committed yet, so there is nothing to settle")
+    return committed
+
+
+def _pipeline(job: DeltaJob, files: Files, record: JobRecord, batch: int) -> Pipeline:
+    """Return the pipeline with the history of the job. Raises `IncompatibleCheckpoint` if it is another one."""
+    known = replace(record, declaration=in_force(record.declaration, batch))
+    declared = as_recorded(job.pipeline.declaration(), job.pipeline.intake.key_groups or len(record.group_ids))
+    changes = compare_declarations(known.declaration, declared)
+    lines = [str(difference) for one in changes for difference in one.differences]
+    if record.name != job.pipeline.intake.name:
+        lines = [f"name: {record.name!r} in the checkpoint, {job.pipeline.intake.name!r} now"]
+    if lines:
+        raise IncompatibleCheckpoint(
+            f"the job is not declared as it ran last on {files.root}:\n"
+            + "".join(f"  {line}\n" for line in lines)
+            + "Settle with that declaration; or start the job once with this one, if it can go on with it."
+        )
+    return with_history(job.pipeline, known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """A stopped job whose rows are settled."""
+
+    files: Files
+    record: JobRecord
+    pipeline: Pipeline
+    tables: Mapping[str, str]
+    batch: int
+
+    @property
+    def spark(self) -> SparkSession:
+        return self.pipeline.intake.df.sparkSession
+
+    @property
+    def spec(self) -> JobSpec:
+        return self.pipeline.spec
+
+    # Steps 2 to 4
+
+    def compute(
+        self, job: DeltaJob, reasons: tuple[str, ...], since: int | datetime | None
+    ) -> tuple[list[SettledPane], pa.Table]:
+        """Return what becomes of each pane, and the rows that the log is to get."""
+        spec, keys = self.spec, PartitionKeys(self.spec.keys)
+        nothing = spec.results_schema.empty_table()
+        geometry = Geometry.of(require_supported(spec), spec.history)
+        pairs = pairs_of(geometry, keys, self._quarantined(reasons, since))  # 2
+        if not len(pairs.panes):
+            return [], nothing
+        recorded = recorded_batches(self.files, replace(job, _pipeline=self.pipeline))
+        watermark = recorded.watermark_ms(self.batch) * 1000 if self.pipeline.ports[0].uses_watermark_timer else None
+        closed = are_closed(geometry, pairs.panes, watermark, headers(self.spark, self.files.place, self.batch))
+        ahead = self._are_ahead(geometry, keys, pairs)
+        waiting = {
+            int(place): Outcome.AHEAD if closed[place] else Outcome.OPEN for place in np.flatnonzero(~closed | ahead)
+        }
+        chosen = pairs.only(closed & ~ahead)
+        after = results_of_all_rows(recorded, self.pipeline, keys, chosen) if len(chosen.panes) else nothing  # 3
+        places = [self.tables[role] for role in ("log", "view") if role in self.tables]
+        before = pa.concat_tables([last_results(self.spark, path, spec, keys, pairs) for path in places])
+        return settled(spec, keys, pairs, waiting, before, after)  # 4
+
+    def _quarantined(self, reasons: tuple[str, ...], since: int | datetime | None) -> pa.Table:
+        return quarantined_rows(self.spark, self.tables["quarantine"], self.pipeline, reasons, since)
+
+    def _are_ahead(self, geometry: Geometry, keys: PartitionKeys, pairs: Pairs) -> np.ndarray:
+        """Return which panes have rows that were refused for being ahead of the clock then, and would count now."""
+        if self.pipeline.intake.max_ahead_us is None:
+            return np.full(len(pairs.panes), False)
+        found = pairs_of(geometry, keys, self._quarantined(_AHEAD, None))
+        wrong = {*zip(found.codes.tolist(), found.panes.tolist(), strict=True)}
+        return np.array([one in wrong for one in zip(pairs.codes.tolist(), pairs.panes.tolist(), strict=True)])
+
+    # Steps 5 and 6
+
+    def complete(self, require_held: Callable[[], None]) -> None:
+        """Merge into the view what the settlement before has left out of it, if it was killed between 5 and 6."""
+        done = {role: self._done(role) for role in ("log", "view") if role in self.tables}
+        if done.get("view", done["log"]) >= done["log"]:
+            return
+        log = self.spark.read.format("delta").load(self.tables["log"])
+        found = log.where(F.col("reason") == Reason.SETTLED.value).toArrow()
+        rows = with_columns(found.select(self.spec.results_schema.names), self.spec.results_schema)
+        self._merge(rows.sort_by("refinement"), done["log"], require_held)
+
+    def write(self, rows: pa.Table, require_held: Callable[[], None]) -> None:
+        """Write results to the log, and to the view, if there is one."""
+        number = self._done("log") + 1
+        write = self._write_of("log")
+        require_held()
+        fault_point("during-settlement", 1, write.path)
+        with session_of_its_own(self.spark) as spark:
+            DeltaTables().append(spark, rows, write, self._batch_of(number))  # 5
+        fault_point("during-settlement", 2, write.path)
+        if "view" in self.tables:
+            self._merge(rows, number, require_held)  # 6
+        fault_point("during-settlement", 3, write.path)
+
+    def _merge(self, rows: pa.Table, number: int, require_held: Callable[[], None]) -> None:
+        write = replace(self._write_of("view"), **newest_by(self.spec))
+        newest = last_of_each_pane(rows, list(write.keys or ()))
+        require_held()
+        with session_of_its_own(self.spark) as spark:
+            DeltaTables().merge(spark, newest, write, number)
+
+    def _write_of(self, role: str) -> TableWrite:
+        path = self.tables[role]
+        id_ = str(table_metadata(self.spark, path)["id"])
+        return TableWrite(
+            role=role,
+            path=path,
+            table=id_,
+            transaction=self.record.transaction(SETTLED),
+            after=self._done(role),
+            rows="results",
+        )
+
+    def _batch_of(self, number: int) -> PreparedBatch:
+        return PreparedBatch(number=number, epoch=self.record.epoch, spark_commit="", job=self.record.id)
+
+    def _done(self, role: str) -> int:
+        """Return the number of the last settlement that a table has in this epoch; -1 for none."""
+        return DeltaTables().last_transaction(self.spark, self.tables[role], self.record.transaction(SETTLED))

@@ -1,0 +1,190 @@
+"""What the tables, the state and the source of a stopped job say of some panes. Only reads.
+
+The rows of the panes come from the source, by the offsets in the checkpoint (`recovery/replay/recorded_rows.py`). They
+pass the intake of the job, are sorted and computed for each key group by one task, so the driver gets results alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.types import StringType, StructField, StructType
+
+from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
+from panekeeper.framework.core.panes.geometry import Geometry
+from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
+from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA
+from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
+from panekeeper.framework.engine.session.columns import as_utc, column
+from panekeeper.framework.engine.session.settings import format_of_state, stored_state
+from panekeeper.recovery.settle.panes import ROWS, Pairs, complete_results, require_supported
+from panekeeper.state.codec import with_columns
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.spark_store import HEADER
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from panekeeper.framework.engine.flow.pipeline import InputPort, Pipeline
+    from panekeeper.recovery.replay.recorded_rows import RecordedBatches
+
+_MOST_RANGES = 64
+"""So many ranges of time are told to the source; of more, only where the first begins and the last ends."""
+
+
+def quarantined_rows(
+    spark: SparkSession, path: str, pipeline: Pipeline, reasons: Iterable[str], since: int | datetime | None
+) -> pa.Table:
+    """Return the keys and event times (us) of quarantined rows, each pair once, and how many there are of it.
+
+    What could not be computed of a pane is told by its end, with which the last of its instants is meant.
+    """
+    intake, spec = pipeline.intake, pipeline.spec
+    rows = spark.read.format("delta").load(path).where(F.col("reason").isin([*reasons]))
+    if isinstance(since, datetime):
+        rows = rows.where(F.col("quarantined_at") >= F.lit(since if since.tzinfo else since.replace(tzinfo=UTC)))
+    elif since is not None:
+        rows = rows.where(F.col("batch") >= since)
+    parts = [StructField(name, intake.df.schema[name].dataType) for name in intake.partition_by]
+    row = F.from_json("row", StructType([*parts, StructField("pane_end", StringType())]))
+    end = F.unix_micros(row.getField("pane_end").cast("timestamp")) - 1
+    found = rows.select(
+        *[row.getField(name).alias(f"k{place}") for place, name in enumerate(intake.partition_by)],
+        F.coalesce(F.unix_micros("event_time"), end).alias("at"),
+    )
+    names = found.columns
+    table = found.groupBy(*names).agg(F.count("*").alias("rows")).toArrow()
+    table = table.rename_columns([*spec.keys.names, EVENT_TIME, ROWS])
+    kinds = [*spec.keys, pa.field(EVENT_TIME, pa.int64()), pa.field(ROWS, pa.int64())]
+    return with_columns(table, pa.schema([one.with_nullable(True) for one in kinds]))
+
+
+def headers(spark: SparkSession, checkpoint: str, batch: int) -> list[IntervalRecord]:
+    """Return the header of each key group that has state, as of a batch."""
+    with format_of_state(spark):
+        found = stored_state(spark, checkpoint, HEADER, batch).select("value.body").collect()
+    return [IntervalRecord.decode(bytes(body)) for (body,) in found]
+
+
+def last_results(spark: SparkSession, path: str, spec: JobSpec, keys: PartitionKeys, pairs: Pairs) -> pa.Table:
+    """Return the rows of the log, or the view, of these partitions in the time of these panes."""
+    geometry = _geometry(spec)
+    low, high = geometry.starts(pairs.panes).min(), geometry.ends(pairs.panes).max()
+    start, end = (column(name) if spec.pane_time == TIMESTAMP else as_utc(name) for name in ("pane_start", "pane_end"))
+    table = spark.read.format("delta").load(path).where((start >= _instant(low)) & (end <= _instant(high)))
+    found = _of_keys(table, keys, pairs, spec.keys.names).toArrow()
+    missing = [one for one in spec.results_schema if one.name not in found.column_names]  # of a later declaration
+    for one in missing:
+        found = found.append_column(one, pa.nulls(found.num_rows, one.type))
+    return with_columns(found, spec.results_schema)
+
+
+def results_of_all_rows(recorded: RecordedBatches, pipeline: Pipeline, keys: PartitionKeys, pairs: Pairs) -> pa.Table:
+    """Return the results of some panes from all rows that the job has read, and of some more. Raises as `rows`."""
+    (port,) = pipeline.ports
+    spec, intake = port.spec, port.intake
+    geometry = _geometry(spec)
+    ranges = _ranges(geometry.starts(pairs.panes), geometry.ends(pairs.panes))
+    assert intake.event_time is not None
+    time = column(intake.event_time) if intake.pane_time == TIMESTAMP else as_utc(intake.event_time)
+    within = [(time >= _instant(low)) & (time < _instant(high)) for low, high in ranges]
+    compute = _Complete(
+        spec=spec, ordering=port.ordering(), starts=tuple(np.unique(geometry.starts(pairs.panes)).tolist())
+    )
+
+    def of_group(packed: pa.Table) -> pa.Table:  # Spark counts the arguments of a method with `self`
+        return compute(packed)
+
+    def results(df: DataFrame) -> pa.Table:
+        chosen = _of_keys(df.where(reduce(lambda one, other: one | other, within)), keys, pairs, intake.partition_by)
+        packed = _packed(port, chosen, recorded.record.group_ids)
+        found: pa.Table = packed.groupBy("g").applyInArrow(of_group, spark_schema(spec.results_schema)).toArrow()
+        return with_columns(found, spec.results_schema)
+
+    return recorded.rows(results, last=recorded.last)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Complete:
+    """The results of one key group in panes that begin at some instants, us. Picklable; sent to the workers."""
+
+    spec: JobSpec
+    ordering: PortOrdering
+    starts: tuple[int, ...]
+
+    def __call__(self, packed: pa.Table) -> pa.Table:
+        """Return the results of packed rows."""
+        rows = pa.concat_tables([step.table for step in to_steps(_Packed.of(packed), [self.ordering])])  # type: ignore[union-attr]
+        found = complete_results(self.spec, rows)
+        starts = found.column("pane_start").cast(pa.int64()).to_numpy()
+        return found.filter(pa.array(np.isin(starts, self.starts)))
+
+
+@dataclass(frozen=True)
+class _Packed:
+    g: int
+    port: int
+    kind: str
+    lot: str | None
+    part: int
+    pos: int
+    n: int
+    body: bytes
+
+    @staticmethod
+    def of(table: pa.Table) -> list[_Packed]:
+        """Return packed rows, one each."""
+        return [_Packed(**row) for row in table.to_pylist()]
+
+
+def _packed(port: InputPort, df: DataFrame, ids: tuple[int, ...]) -> DataFrame:
+    """Return good rows of a frame as the job packs them, but none is folded: they are sorted behind the shuffle."""
+    intake = replace(port.intake, df=df, key_groups=len(ids), idle=None, watermark_by=None)
+    rows = intake.rows(port.carried_columns, arrived=port.has_arrival_times, watermark=False)
+    packer = replace(
+        port.packer(ids, None, has_rest=False),
+        folding=None,
+        watermark_delay_us=None,
+        tells_when=False,
+        by_partition=False,
+        fail_on_error=False,
+    )
+    return rows.mapInArrow(packer, PACKED_SCHEMA).where(F.col("kind") == "rows")
+
+
+def _of_keys(df: DataFrame, keys: PartitionKeys, pairs: Pairs, names: Iterable[str]) -> DataFrame:
+    """Return the rows of a frame whose columns of these names are one of the keys."""
+    names = [*names]
+    if not names:
+        return df
+    wanted = keys.take(np.unique(pairs.codes)).rename_columns([f"_pk_{place}" for place in range(len(names))])
+    frame = frame_of(df.sparkSession, wanted)
+    same = [column(name).eqNullSafe(F.col(f"_pk_{place}")) for place, name in enumerate(names)]
+    return df.join(F.broadcast(frame), reduce(lambda one, other: one & other, same), "left_semi")
+
+
+def _ranges(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
+    """Return the ranges of time that panes cover, in order; one for all if they are many."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted({*zip(starts.tolist(), ends.tolist(), strict=True)}):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found if len(found) <= _MOST_RANGES else [(found[0][0], found[-1][1])]
+
+
+def _instant(us: int) -> Column:
+    return F.timestamp_micros(F.lit(int(us)))
+
+
+def _geometry(spec: JobSpec) -> Geometry:
+    return Geometry.of(require_supported(spec), spec.history)
