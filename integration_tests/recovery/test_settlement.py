@@ -38,7 +38,7 @@ def newest(rows: list[tuple[Any, ...]]) -> dict[tuple[str, str], tuple[int, int]
 
 
 def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readings, tmp_path: Path) -> None:
-    """Log and view are those of a run in which no row was late. A dry run writes nothing, and neither does a second one.
+    """Log and view are those of a run in which no row was late. A dry run, or a second one, writes nothing.
 
     A restore to a savepoint from before takes the settlement back, and it can be made again.
     """

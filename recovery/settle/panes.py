@@ -2,7 +2,7 @@
 
 A settled pane has the result that it would have if its rows had come in time, in the order of their times. It is
 computed by the core of the job from all rows of the pane, so nothing depends on which of them were late, nor on what
-was settled before: who settles again gets the same results, and there is nothing new (docs/semantics.md section 19).
+was settled before: who settles again gets the same results, and there is nothing new (docs/semantics.md section 20).
 """
 
 from __future__ import annotations
@@ -234,9 +234,9 @@ def settled(
 
 
 def _as_settled(rows: pa.Table, refinements: list[int]) -> pa.Table:
-    """Return results as the log gets them: no firing of the job follows, as their panes are closed."""
+    """Return results as the log gets them: a reader of final rows has one a pane, the firing with which it closed."""
     size = rows.num_rows
-    columns = {"refinement": refinements, "is_final": [True] * size, "reason": [Reason.SETTLED.value] * size}
+    columns = {"refinement": refinements, "is_final": [False] * size, "reason": [Reason.SETTLED.value] * size}
     for name, values in columns.items():
         place = rows.schema.get_field_index(name)
         rows = rows.set_column(place, rows.schema.field(place), pa.array(values, rows.schema.field(place).type))

@@ -21,19 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
-from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
@@ -57,13 +55,18 @@ from panekeeper.recovery.settle.panes import (
     require_supported,
     settled,
 )
-from panekeeper.recovery.settle.source import headers, last_results, quarantined_rows, results_of_all_rows
+from panekeeper.recovery.settle.source import (
+    headers,
+    last_results,
+    quarantined_rows,
+    results_of_all_rows,
+    settled_before,
+)
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_tables
-from panekeeper.state.codec import with_columns
 from panekeeper.state.compatibility import as_recorded, compare_declarations
 from panekeeper.state.history import in_force
 from panekeeper.state.prepared import PreparedBatch, TableWrite
@@ -125,7 +128,7 @@ def settle(
 
     The panes are computed anew from all rows that the job has read, which its source must still have. Each result that
     differs from the last one is appended to the log as a refinement with the reason SETTLED, and merged into the view.
-    To run it twice adds nothing. After a kill the same call does the rest (docs/semantics.md section 19).
+    To run it twice adds nothing. After a kill the same call does the rest (docs/semantics.md section 20).
 
     Args:
         checkpoint: the folder of the job's checkpoint.
@@ -245,6 +248,7 @@ class _Work:
     pipeline: Pipeline
     tables: Mapping[str, str]
     batch: int
+    opened: DeltaTables = field(default_factory=DeltaTables, repr=False)
 
     @property
     def spark(self) -> SparkSession:
@@ -297,9 +301,7 @@ class _Work:
         done = {role: self._done(role) for role in ("log", "view") if role in self.tables}
         if done.get("view", done["log"]) >= done["log"]:
             return
-        log = self.spark.read.format("delta").load(self.tables["log"])
-        found = log.where(F.col("reason") == Reason.SETTLED.value).toArrow()
-        rows = with_columns(found.select(self.spec.results_schema.names), self.spec.results_schema)
+        rows = settled_before(self.spark, self.tables["log"], self.spec)
         self._merge(rows.sort_by("refinement"), done["log"], require_held)
 
     def write(self, rows: pa.Table, require_held: Callable[[], None]) -> None:
@@ -309,7 +311,7 @@ class _Work:
         require_held()
         fault_point("during-settlement", 1, write.path)
         with session_of_its_own(self.spark) as spark:
-            DeltaTables().append(spark, rows, write, self._batch_of(number))  # 5
+            self.opened.append(spark, rows, write, self._batch_of(number))  # 5
         fault_point("during-settlement", 2, write.path)
         if "view" in self.tables:
             self._merge(rows, number, require_held)  # 6
@@ -320,7 +322,7 @@ class _Work:
         newest = last_of_each_pane(rows, list(write.keys or ()))
         require_held()
         with session_of_its_own(self.spark) as spark:
-            DeltaTables().merge(spark, newest, write, number)
+            self.opened.merge(spark, newest, write, number)
 
     def _write_of(self, role: str) -> TableWrite:
         path = self.tables[role]
@@ -339,4 +341,4 @@ class _Work:
 
     def _done(self, role: str) -> int:
         """Return the number of the last settlement that a table has in this epoch; -1 for none."""
-        return DeltaTables().last_transaction(self.spark, self.tables[role], self.record.transaction(SETTLED))
+        return self.opened.last_transaction(self.spark, self.tables[role], self.record.transaction(SETTLED))

@@ -20,6 +20,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
@@ -80,7 +81,16 @@ def last_results(spark: SparkSession, path: str, spec: JobSpec, keys: PartitionK
     low, high = geometry.starts(pairs.panes).min(), geometry.ends(pairs.panes).max()
     start, end = (column(name) if spec.pane_time == TIMESTAMP else as_utc(name) for name in ("pane_start", "pane_end"))
     table = spark.read.format("delta").load(path).where((start >= _instant(low)) & (end <= _instant(high)))
-    found = _of_keys(table, keys, pairs, spec.keys.names).toArrow()
+    return _results(_of_keys(table, keys, pairs, spec.keys.names), spec)
+
+
+def settled_before(spark: SparkSession, path: str, spec: JobSpec) -> pa.Table:
+    """Return all rows of the log that settlements have made."""
+    return _results(spark.read.format("delta").load(path).where(F.col("reason") == Reason.SETTLED.value), spec)
+
+
+def _results(df: DataFrame, spec: JobSpec) -> pa.Table:
+    found = df.toArrow()
     missing = [one for one in spec.results_schema if one.name not in found.column_names]  # of a later declaration
     for one in missing:
         found = found.append_column(one, pa.nulls(found.num_rows, one.type))

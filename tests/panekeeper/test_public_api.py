@@ -37,7 +37,7 @@ SAVEPOINTS = """
     S3Options Savepoint Upkeep check_upgrade clone maintain prune rescale restore savepoint
     savepoints verify
 """
-INSPECTOR = "Replay Report RowsGone capsule diff panes partitions replay report why"
+INSPECTOR = "Replay Report RowsGone Settlement capsule diff panes partitions replay report settle why"
 PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS} {INSPECTOR}".split()])
 AGGREGATES = [
     "Aggregate",

@@ -168,6 +168,7 @@ def commands_with_a_wrong_folder(folder: str) -> dict[str, list[str]]:
         "replay": ["replay", folder, "--batch", "1", "--job", f"{folder}.py"],
         "capsule": ["capsule", folder, "--batch", "1", "--key", "sensor=a", "--job", f"{folder}.py"],
         "partitions": ["partitions", folder, "--key", "sensor=a"],
+        "settle": ["settle", folder, "--job", f"{folder}.py"],
         "rescale": ["rescale", folder, "--partitions", "4", "--to", f"{folder}-saved"],
         "report": ["report", folder, "-o", f"{folder}.html"],
         "drill": ["drill", "--job", f"{folder}.py"],

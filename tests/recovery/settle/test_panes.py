@@ -152,7 +152,7 @@ def test_settled_panes_are_as_if_no_row_had_been_late(
             assert place not in changed
         elif place in changed:
             row = changed[place]
-            assert (results(row), row["reason"], row["is_final"]) == (wanted[place], "SETTLED", True)
+            assert (results(row), row["reason"], row["is_final"]) == (wanted[place], "SETTLED", False)
             assert row["refinement"] == (was[place]["refinement"] + 1 if place in was else 0) == pane.refinement
             assert pane.outcome is Outcome.SETTLED
         else:
