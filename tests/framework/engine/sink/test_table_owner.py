@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink import delta_tables
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
-from panekeeper.framework.engine.sink.fencing import own
+from panekeeper.framework.engine.sink.fencing import SETTLED, own, secure
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.state.checkpoint.job_record import JobRecord
@@ -120,3 +120,17 @@ def test_which_tables_only_spark_writes_is_found_by_their_place_and_credentials(
     no_spark: Any = None
     assert DeltaTables().is_only_for_spark(no_spark, "s3a://bucket/bad")
     assert not DeltaTables().is_only_for_spark(no_spark, make(tmp_path / "bad", LOG))
+
+
+def test_a_settlement_of_an_earlier_epoch_is_refused(tmp_path: Path) -> None:
+    """One that was paused while its job was restored writes nothing; that of the epoch goes on."""
+    path = make(tmp_path / "log", LOG)
+    no_spark: Any = None
+    before = JobRecord(name="first", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
+    paused = LibraryTable(path)
+    assert paused.append(log_rows("a"), before.transaction(SETTLED), 0)
+    now = replace(before, epoch=1)
+    secure(no_spark, {"log": path}, now, DeltaTables())
+    with pytest.raises(SinkError, match="a later epoch of the job has begun"):
+        LibraryTable(path).append(log_rows("b"), before.transaction(SETTLED), 1)
+    assert LibraryTable(path).append(log_rows("c"), now.transaction(SETTLED), 0)
