@@ -8,7 +8,7 @@
        write. So whoever settles again writes nothing, and no list of settled rows has to be kept, which a restore of
        the tables would leave behind.
     5  The log: the new results are appended in one commit, as refinements with the reason SETTLED, under the
-       transaction id "{job}/settled@{checkpoint}#{epoch}"; the version is one more than that of the settlement before.
+       transaction id "{job}@{checkpoint}#{epoch}#settled"; the version is one more than that of the settlement before.
     6  The view: the newest results are merged, under the same id and version.
 
 A kill before 5 leaves nothing. One between 5 and 6 leaves a log whose settlement is one ahead of that of the view: the
@@ -39,7 +39,6 @@ from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_of_its_own, session_settings
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
-from panekeeper.framework.engine.sink.fencing import SETTLED
 from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.framework.engine.sink.table_writer import last_of_each_pane
 from panekeeper.recovery.errors import SavepointRefused
@@ -331,7 +330,7 @@ class _Work:
             role=role,
             path=path,
             table=id_,
-            transaction=self.record.transaction(SETTLED),
+            transaction=self.record.settlement,
             after=self._done(role),
             rows="results",
         )
@@ -341,4 +340,4 @@ class _Work:
 
     def _done(self, role: str) -> int:
         """Return the number of the last settlement that a table has in this epoch; -1 for none."""
-        return self.opened.last_transaction(self.spark, self.tables[role], self.record.transaction(SETTLED))
+        return self.opened.last_transaction(self.spark, self.tables[role], self.record.settlement)

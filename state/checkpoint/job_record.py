@@ -83,6 +83,14 @@ class JobRecord:
         """Return the id under which a table has the epoch in which it has become one of this job's tables."""
         return f"{self.name}/{table}@{self.id}#joined"
 
+    @property
+    def settlement(self) -> str:
+        """The id under which late settlements are committed; the version is the number of the settlement in the epoch.
+
+        It is no `TRANSACTION`: its versions are no batches.
+        """
+        return f"{self.name}@{self.id}#{self.epoch}#settled"
+
     def earlier_epochs(self, *, before: int) -> list[JobRecord]:
         """Return the record as it was, or would have been, in each epoch before this one, also under former ids."""
         of_ids = {self.id: before - 1, **self.former}

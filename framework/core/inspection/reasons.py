@@ -224,6 +224,7 @@ _REASONS = {
     "LATE": "late rows had come, and the watermark advanced (LATE)",
     "EARLY": "a rule for early firings (EARLY)",
     "FLUSH": "the job was flushed (FLUSH)",
+    "SETTLED": "rows that had come too late were settled (SETTLED)",
 }
 
 

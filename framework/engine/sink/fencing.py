@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from panekeeper.state.checkpoint.job_record import JobRecord
 
-SETTLED = "settled"
-"""In the place of a table's role: what a settlement commits to the log and the view (`recovery/settle/settle.py`)."""
-_SETTLED_TABLES = ("log", "view")
+_SETTLED = ("log", "view")
+"""Roles of tables to which late settlements are committed, too (`recovery/settle/settle.py`)."""
 
 
 def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, opened: DeltaTables) -> None:
@@ -72,8 +71,8 @@ def _notes(
     records = [*epochs]
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
-        if role in _SETTLED_TABLES:
-            notes |= {record.transaction(SETTLED): FENCED for record in records}
+        if role in _SETTLED:
+            notes |= {record.settlement: FENCED for record in records}
         if joined is not None:
             notes |= {} if batch is None else {joined.transaction(role): batch}
             notes[joined.joined(role)] = joined.epoch  # last: a savepoint takes no version without it

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink import delta_tables
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
-from panekeeper.framework.engine.sink.fencing import SETTLED, own, secure
+from panekeeper.framework.engine.sink.fencing import own, secure
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.state.checkpoint.job_record import JobRecord
@@ -128,9 +128,9 @@ def test_a_settlement_of_an_earlier_epoch_is_refused(tmp_path: Path) -> None:
     no_spark: Any = None
     before = JobRecord(name="first", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
     paused = LibraryTable(path)
-    assert paused.append(log_rows("a"), before.transaction(SETTLED), 0)
+    assert paused.append(log_rows("a"), before.settlement, 0)
     now = replace(before, epoch=1)
     secure(no_spark, {"log": path}, now, DeltaTables())
     with pytest.raises(SinkError, match="a later epoch of the job has begun"):
-        LibraryTable(path).append(log_rows("b"), before.transaction(SETTLED), 1)
-    assert LibraryTable(path).append(log_rows("c"), now.transaction(SETTLED), 0)
+        LibraryTable(path).append(log_rows("b"), before.settlement, 1)
+    assert LibraryTable(path).append(log_rows("c"), now.settlement, 0)

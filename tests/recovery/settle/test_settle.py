@@ -1,0 +1,68 @@
+"""What a settlement refuses before it looks at a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from panekeeper import DeclarationError, SavepointRefused, TimeInterval, agg, settle
+from panekeeper.framework.builder.outputs import DeltaJob
+from panekeeper.framework.testing.run import declared_job
+from panekeeper.framework.testing.scripted_stream import ScriptedStream
+from panekeeper.recovery.settle.settle import _last_batch
+from panekeeper.state.checkpoint.folder import prepared_file
+from tests.recovery.conftest import FakeCheckpoint
+
+DECLARED: dict[str, Any] = {"aggregates": {"n": agg.count()}, "schema": "k string, at timestamp, last boolean"}
+
+
+def job_of(**options: Any) -> DeltaJob:
+    """A job that is declared and has no stream."""
+    declared = declared_job(TimeInterval(10), partition_by="k", event_time="at", **DECLARED, **options)
+    computation = declared.computation([ScriptedStream(port.columns) for port in declared.ports])
+    return computation.to_delta("log")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"reason": "NULL_EVENT_TIME"},
+            "reason is 'NULL_EVENT_TIME'; rows can be settled",
+        ),
+        ({"since": "yesterday"}, "since is 'yesterday'; give the number of a batch, or a time such as 2013-03-08"),
+    ],
+)
+def test_what_is_no_reason_and_no_time_is_refused(given: dict[str, Any], message: str) -> None:
+    """With what to give."""
+    with pytest.raises(DeclarationError, match=message):
+        settle("checkpoint", job_of(), **given)
+
+
+@pytest.mark.parametrize(
+    ("declare", "message"),
+    [
+        (lambda: job_of().foreach_batch(print), "the job has a sink of its own"),
+        (lambda: job_of(marks="last"), "the job has marks in its stream"),
+    ],
+)
+def test_jobs_whose_results_would_not_get_everywhere_are_refused(declare: Callable[[], DeltaJob], message: str) -> None:
+    """Before anything is read."""
+    with pytest.raises(DeclarationError, match=message):
+        settle("checkpoint", declare())
+
+
+def test_a_batch_that_tables_may_have_in_part_is_completed_first(tmp_path: Path) -> None:
+    """One that was begun and not recorded is not in any table: what was committed before it is settled."""
+    job = FakeCheckpoint(tmp_path / "checkpoint")
+    with pytest.raises(SavepointRefused, match=r"no batch of .* was committed yet"):
+        _last_batch(job.files)
+    job.run(3)
+    job.put("offsets/3", "v1")
+    assert _last_batch(job.files) == 2
+    job.put(prepared_file(0, 3), "")
+    with pytest.raises(SavepointRefused, match=r"batch 3 of .* is not complete in the tables; start the job once"):
+        _last_batch(job.files)
