@@ -119,6 +119,13 @@ def are_closed(
     return closed
 
 
+def are_among(pairs: Pairs, others: Pairs) -> np.ndarray:
+    """Return whether each pair is one of others."""
+    known = {*zip(others.codes.tolist(), others.panes.tolist(), strict=True)}
+    found = [one in known for one in zip(pairs.codes.tolist(), pairs.panes.tolist(), strict=True)]
+    return np.array(found, dtype=np.bool_)
+
+
 def complete_results(spec: JobSpec, rows: pa.Table) -> pa.Table:
     """Return the result of each pane that rows are of, as if they had come in time, in the order of their times.
 

@@ -32,7 +32,6 @@ from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
-from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
 from panekeeper.framework.engine.session.python_workers import prepare_workers
@@ -47,8 +46,8 @@ from panekeeper.recovery.jobs.tables import require_fitting_tables
 from panekeeper.recovery.replay.recorded_rows import recorded_batches
 from panekeeper.recovery.settle.panes import (
     Outcome,
-    Pairs,
     SettledPane,
+    are_among,
     are_closed,
     pairs_of,
     require_supported,
@@ -79,7 +78,6 @@ if TYPE_CHECKING:
 
 REASONS = (LATE, USER_ERROR)
 """Reasons of the quarantine whose rows belong to panes."""
-_AHEAD = (FUTURE_EVENT_TIME, FUTURE_ARRIVAL_TIME)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,32 +264,25 @@ class _Work:
         spec, keys = self.spec, PartitionKeys(self.spec.keys)
         nothing = spec.results_schema.empty_table()
         geometry = Geometry.of(require_supported(spec), spec.history)
-        pairs = pairs_of(geometry, keys, self._quarantined(reasons, since))  # 2
+        quarantine = self.tables["quarantine"]
+        late, refused = quarantined_rows(self.spark, quarantine, self.pipeline, reasons, since)  # 2
+        pairs = pairs_of(geometry, keys, late)
         if not len(pairs.panes):
             return [], nothing
         recorded = recorded_batches(self.files, replace(job, _pipeline=self.pipeline))
         watermark = recorded.watermark_ms(self.batch) * 1000 if self.pipeline.ports[0].uses_watermark_timer else None
         closed = are_closed(geometry, pairs.panes, watermark, headers(self.spark, self.files.place, self.batch))
-        ahead = self._are_ahead(geometry, keys, pairs)
+        ahead = np.full(len(pairs.panes), False)
+        if self.pipeline.intake.max_ahead_us is not None:  # else they count since
+            ahead = are_among(pairs, pairs_of(geometry, keys, refused))
         waiting = {
             int(place): Outcome.AHEAD if closed[place] else Outcome.OPEN for place in np.flatnonzero(~closed | ahead)
         }
         chosen = pairs.only(closed & ~ahead)
         after = results_of_all_rows(recorded, self.pipeline, keys, chosen) if len(chosen.panes) else nothing  # 3
         places = [self.tables[role] for role in ("log", "view") if role in self.tables]
-        before = pa.concat_tables([last_results(self.spark, path, spec, keys, pairs) for path in places])
+        before = last_results(self.spark, places, spec, keys, pairs)
         return settled(spec, keys, pairs, waiting, before, after)  # 4
-
-    def _quarantined(self, reasons: tuple[str, ...], since: int | datetime | None) -> pa.Table:
-        return quarantined_rows(self.spark, self.tables["quarantine"], self.pipeline, reasons, since)
-
-    def _are_ahead(self, geometry: Geometry, keys: PartitionKeys, pairs: Pairs) -> np.ndarray:
-        """Return which panes have rows that were refused for being ahead of the clock then, and would count now."""
-        if self.pipeline.intake.max_ahead_us is None:
-            return np.full(len(pairs.panes), False)
-        found = pairs_of(geometry, keys, self._quarantined(_AHEAD, None))
-        wrong = {*zip(found.codes.tolist(), found.panes.tolist(), strict=True)}
-        return np.array([one in wrong for one in zip(pairs.codes.tolist(), pairs.panes.tolist(), strict=True)])
 
     # Steps 5 and 6
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -24,6 +25,7 @@ from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
+from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
 from panekeeper.framework.engine.session.columns import as_utc, column
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.recovery.settle.panes import ROWS, Pairs, complete_results, require_supported
@@ -43,29 +45,34 @@ _MOST_RANGES = 64
 
 def quarantined_rows(
     spark: SparkSession, path: str, pipeline: Pipeline, reasons: Iterable[str], since: int | datetime | None
-) -> pa.Table:
+) -> tuple[pa.Table, pa.Table]:
     """Return the keys and event times (us) of quarantined rows, each pair once, and how many there are of it.
 
-    What could not be computed of a pane is told by its end, with which the last of its instants is meant.
+    What could not be computed of a pane is told by its end, with which the last of its instants is meant. The second
+    table has those of all rows that were refused for being ahead of the clock.
     """
     intake, spec = pipeline.intake, pipeline.spec
-    rows = spark.read.format("delta").load(path).where(F.col("reason").isin([*reasons]))
+    chosen = F.col("reason").isin([*reasons])
     if isinstance(since, datetime):
-        rows = rows.where(F.col("quarantined_at") >= F.lit(since if since.tzinfo else since.replace(tzinfo=UTC)))
+        chosen &= F.col("quarantined_at") >= F.lit(since if since.tzinfo else since.replace(tzinfo=UTC))
     elif since is not None:
-        rows = rows.where(F.col("batch") >= since)
+        chosen &= F.col("batch") >= since
+    ahead = F.col("reason").isin(FUTURE_EVENT_TIME, FUTURE_ARRIVAL_TIME)
     parts = [StructField(name, intake.df.schema[name].dataType) for name in intake.partition_by]
     row = F.from_json("row", StructType([*parts, StructField("pane_end", StringType())]))
     end = F.unix_micros(row.getField("pane_end").cast("timestamp")) - 1
+    rows = spark.read.format("delta").load(path).where(chosen | ahead)
     found = rows.select(
         *[row.getField(name).alias(f"k{place}") for place, name in enumerate(intake.partition_by)],
         F.coalesce(F.unix_micros("event_time"), end).alias("at"),
+        ahead.alias("ahead"),
     )
-    names = found.columns
-    table = found.groupBy(*names).agg(F.count("*").alias("rows")).toArrow()
-    table = table.rename_columns([*spec.keys.names, EVENT_TIME, ROWS])
+    table = found.groupBy(*found.columns).agg(F.count("*").alias("rows")).toArrow()
+    is_ahead = table.column("ahead")
+    table = table.drop_columns(["ahead"]).rename_columns([*spec.keys.names, EVENT_TIME, ROWS])
     kinds = [*spec.keys, pa.field(EVENT_TIME, pa.int64()), pa.field(ROWS, pa.int64())]
-    return with_columns(table, pa.schema([one.with_nullable(True) for one in kinds]))
+    table = with_columns(table, pa.schema([one.with_nullable(True) for one in kinds]))
+    return table.filter(pc.invert(is_ahead)), table.filter(is_ahead)
 
 
 def headers(spark: SparkSession, checkpoint: str, batch: int) -> list[IntervalRecord]:
@@ -75,26 +82,36 @@ def headers(spark: SparkSession, checkpoint: str, batch: int) -> list[IntervalRe
     return [IntervalRecord.decode(bytes(body)) for (body,) in found]
 
 
-def last_results(spark: SparkSession, path: str, spec: JobSpec, keys: PartitionKeys, pairs: Pairs) -> pa.Table:
-    """Return the rows of the log, or the view, of these partitions in the time of these panes."""
+def last_results(
+    spark: SparkSession, paths: Iterable[str], spec: JobSpec, keys: PartitionKeys, pairs: Pairs
+) -> pa.Table:
+    """Return the rows of tables of results of these partitions in the time of these panes."""
     geometry = _geometry(spec)
     low, high = geometry.starts(pairs.panes).min(), geometry.ends(pairs.panes).max()
     start, end = (column(name) if spec.pane_time == TIMESTAMP else as_utc(name) for name in ("pane_start", "pane_end"))
-    table = spark.read.format("delta").load(path).where((start >= _instant(low)) & (end <= _instant(high)))
-    return _results(_of_keys(table, keys, pairs, spec.keys.names), spec)
+    frames = [
+        spark.read.format("delta").load(path).where((start >= _instant(low)) & (end <= _instant(high)))
+        for path in paths
+    ]
+    found = reduce(lambda one, other: one.unionByName(other), (_with_all(one, spec) for one in frames))
+    return with_columns(_of_keys(found, keys, pairs, spec.keys.names).toArrow(), spec.results_schema)
 
 
 def settled_before(spark: SparkSession, path: str, spec: JobSpec) -> pa.Table:
     """Return all rows of the log that settlements have made."""
-    return _results(spark.read.format("delta").load(path).where(F.col("reason") == Reason.SETTLED.value), spec)
+    found = spark.read.format("delta").load(path).where(F.col("reason") == Reason.SETTLED.value)
+    return with_columns(_with_all(found, spec).toArrow(), spec.results_schema)
 
 
-def _results(df: DataFrame, spec: JobSpec) -> pa.Table:
-    found = df.toArrow()
-    missing = [one for one in spec.results_schema if one.name not in found.column_names]  # of a later declaration
-    for one in missing:
-        found = found.append_column(one, pa.nulls(found.num_rows, one.type))
-    return with_columns(found, spec.results_schema)
+def _with_all(df: DataFrame, spec: JobSpec) -> DataFrame:
+    """Return the columns of results of a table, which may lack those of a later declaration."""
+    kinds = spark_schema(spec.results_schema)
+    return df.select(
+        *[
+            column(one.name) if one.name in df.columns else F.lit(None).cast(one.dataType).alias(one.name)
+            for one in kinds
+        ]
+    )
 
 
 def results_of_all_rows(recorded: RecordedBatches, pipeline: Pipeline, keys: PartitionKeys, pairs: Pairs) -> pa.Table:

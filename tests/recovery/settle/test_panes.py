@@ -19,6 +19,7 @@ from panekeeper.framework.testing.scripted_stream import ScriptedStream
 from panekeeper.recovery.settle.panes import (
     ROWS,
     Outcome,
+    are_among,
     are_closed,
     complete_results,
     pairs_of,
@@ -174,6 +175,19 @@ def test_rows_of_another_job_and_panes_without_rows_are_told_apart() -> None:
     panes, new = settled(spec, keys, pairs, {}, was, spec.results_schema.empty_table())
     assert [(one.key, one.rows, one.outcome, one.after) for one in panes] == [({"k": "a"}, 2, Outcome.NO_ROWS, None)]
     assert new.num_rows == 0
+
+
+def test_panes_with_rows_that_were_ahead_of_the_clock_are_told() -> None:
+    """By partition and pane."""
+    window = TimeInterval(10)
+    spec, keys = spec_of(window), PartitionKeys(spec_of(window).keys)
+    late, ahead = (
+        pairs_of(
+            Geometry.of(window), keys, segment(spec, rows).append_column(ROWS, pa.array([1] * len(rows), pa.int64()))
+        )
+        for rows in ([("a", 5, 0), ("a", 15, 0), (None, 25, 0)], [("b", 5, 0), ("a", 19, 0), (None, 21, 0)])
+    )
+    assert are_among(late, ahead).tolist() == [False, True, True]
 
 
 def test_a_pane_is_closed_by_the_watermark_unless_a_key_group_has_it() -> None:
