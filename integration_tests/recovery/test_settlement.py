@@ -26,7 +26,7 @@ def in_time(*files: list[Reading]) -> dict[tuple[str, str], tuple[int, int]]:
     """Total and number of the readings of each sensor and minute, whenever they came; open minutes left out."""
     found: dict[tuple[str, str], tuple[int, int]] = {}
     for sensor, at, value in (row for rows in files for row in rows):
-        if at is not None and at < "10:30":
+        if at is not None and value is not None and at < "10:30":
             total, n = found.get((sensor, at[:5]), (0, 0))
             found[sensor, at[:5]] = (total + value, n + 1)
     return found
