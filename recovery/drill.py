@@ -38,6 +38,7 @@ from panekeeper.framework.engine.session.session import SHORT_LIVED
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.state.checkpoint.clock import monotonic_seconds
 from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US
+from panekeeper.state.table_roles import folder_name, has_results_by_name
 
 if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import DeltaJob
@@ -52,7 +53,6 @@ Rows = dict[str, Counter[str]]
 CHECKPOINT, TABLES, AWAY, BATCHES = "checkpoint", "tables", ".away", "batches"
 SAVEPOINT = "drill"
 OTHER_HOST = "host-of-a-drill"
-_COMPARED = ("log", "view")
 _WRITTEN_AT = "fired_at"  # differs between two runs
 
 
@@ -131,8 +131,9 @@ class _Run:
 
     def rows(self) -> Rows:
         """Return the rows of its tables."""
-        tables = [self.folder / TABLES / name for name in _COMPARED]
-        return {table.name: _rows_of(table) for table in tables if table.exists()}
+        tables = self.folder / TABLES
+        found = [one for one in sorted(tables.iterdir()) if has_results_by_name(one.name)] if tables.exists() else []
+        return {table.name: _rows_of(table) for table in found}
 
     @contextmanager
     def _started(self, what: Doing, **order: Any) -> Iterator[subprocess.Popen[bytes]]:
@@ -394,14 +395,10 @@ _BREAK: dict[Breakage, Callable[[Path], None]] = {
 
 def _in_folder(declared: DeltaJob, tables: Path) -> DeltaJob:
     """Return the job with its tables in a folder, and without a sink of the user's own: that is not the drill's."""
-    scratch = replace(
-        declared.tables,
-        log=str(tables / "log"),
-        view=None if declared.tables.view is None else str(tables / "view"),
-        quarantine=str(tables / "log_quarantine"),
-        metrics=str(tables / "log_metrics"),
-        downtime=str(tables / "log_downtime"),
-    )
+    from panekeeper.framework.engine.sink.tables import Tables
+
+    by_role = declared.tables.by_role.items()
+    scratch = Tables({role: None if path is None else str(tables / folder_name(role)) for role, path in by_role})
     return replace(declared, _tables=scratch, _named=False, _sink=None)
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 import pyarrow as pa
 
 from panekeeper.state.history import (
+    WINDOWS,
     History,
     aggregates_of,
     calendars_with_other_data,
@@ -265,7 +266,10 @@ _BY_NAME = {"aggregate", "column", "output"}  # parts of these are compared one 
 
 def as_recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, Any]:
     """Return a declaration as a checkpoint records it and reads it back."""
-    return dict(json.loads(json.dumps(fingerprint({**declaration, "key_groups": key_groups}))))
+    windows = declaration.get(WINDOWS, {})
+    recorded = fingerprint({name: one for name, one in declaration.items() if name != WINDOWS})
+    recorded |= {WINDOWS: {name: fingerprint(one) for name, one in windows.items()}} if windows else {}
+    return dict(json.loads(json.dumps({**recorded, "key_groups": key_groups})))
 
 
 def compare_declarations(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
@@ -275,6 +279,8 @@ def compare_declarations(recorded: Mapping[str, Any], new: Mapping[str, Any]) ->
     >>> c.item, c.compatibility.value
     ('key_groups', 'needs a flush')
     """
+    if WINDOWS in recorded or WINDOWS in new:
+        return _compare_windows(recorded, new)
     old, new = declared_part(recorded), declared_part(new)
     parts: dict[str, list[Difference]] = {}
     names = [*aggregates_of(old), *aggregates_of(new)]
@@ -283,6 +289,35 @@ def compare_declarations(recorded: Mapping[str, Any], new: Mapping[str, Any]) ->
     for difference in [*compare(old, new), *_reordered_keys(old, new)]:
         parts[_item(difference.field, names)].append(difference)
     return [_change(item, tuple(differences), recorded, new) for item, differences in parts.items()]
+
+
+def _compare_windows(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
+    """Return the changes of several windows: of each by itself, and what they share."""
+    old_windows, new_windows = recorded.get(WINDOWS), new.get(WINDOWS)
+    if old_windows is None or new_windows is None:
+        names = [None if one is None else [*one] for one in (old_windows, new_windows)]
+        return [_of_windows("the state of a window by itself is not stored as that of one of several", *names)]
+    shared = [{name: one[name] for name in one if name != WINDOWS} for one in (recorded, new)]
+    changes = compare_declarations(*shared)
+    for name in dict.fromkeys([*new_windows, *old_windows]):
+        if name not in new_windows:
+            changes.append(_of_windows("its panes are stored, and nothing would fire them", name, None))
+        elif name not in old_windows:
+            why = "rows that were read before are in none of its panes, so that its first results would lack them"
+            changes.append(_of_windows(why, None, name))
+        else:
+            for change in compare_declarations(old_windows[name], new_windows[name]):
+                own = [replace(one, field=f"{name}: {one.field}") for one in change.differences]
+                changes.append(replace(change, item=f"{name}: {change.item}", differences=tuple(own)))
+    return changes
+
+
+def _of_windows(why: str, old: Any, new: Any) -> Change:
+    advice = f"give the other window a job of its own; {FLUSH}"
+    differences = (Difference(field=WINDOWS, old=old, new=new),)
+    return Change(
+        item=WINDOWS, compatibility=Compatibility.NEEDS_FLUSH, why=why, advice=advice, differences=differences
+    )
 
 
 def _reordered_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:

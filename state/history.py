@@ -15,6 +15,9 @@ import pyarrow as pa
 
 HISTORY = "history"
 """Field of a recorded declaration: what earlier ones have left. It is not declared, and neither is `BEFORE`."""
+WINDOWS = "windows"
+"""Field of a recorded declaration of several windows: the name of each -> what is recorded of a job with it alone, its
+history among that."""
 BEFORE = "before"
 """Field of a recorded declaration: the one before, and the last batch that was committed with it.
 
@@ -108,9 +111,22 @@ class History:
         return frozenset({*self.begins, *self.retired})
 
 
+def declarations_by_window(declaration: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """Return what is recorded of each window that has results of its own, by its name; the empty one if it is alone.
+
+    >>> declarations_by_window({"window.kind": "session"})
+    {'': {'window.kind': 'session'}}
+    """
+    windows: Mapping[str, Mapping[str, Any]] = declaration.get(WINDOWS) or {"": declaration}
+    return windows
+
+
 def declared_part(declaration: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is declared of a recorded declaration."""
-    return {name: value for name, value in declaration.items() if name not in (HISTORY, BEFORE)}
+    declared = {name: value for name, value in declaration.items() if name not in (HISTORY, BEFORE)}
+    if WINDOWS in declared:
+        declared[WINDOWS] = {name: declared_part(one) for name, one in declared[WINDOWS].items()}
+    return declared
 
 
 def in_force(declaration: Mapping[str, Any], committed: int | None) -> Mapping[str, Any]:
@@ -145,6 +161,44 @@ def upgraded(
     end of the last pane of a calendar that has had one; None if there is none.
     """
     old = in_force(recorded, committed)
+    after = _upgraded(recorded, old, new, watermark_us, last_pane, edges_until_us)
+    return {**after, BEFORE: _before(old, committed)}
+
+
+def upgraded_windows(
+    recorded: Mapping[str, Any],
+    new: Mapping[str, Any],
+    *,
+    committed: int | None,
+    watermark_us: int | None,
+    last_panes: Mapping[str, int | None],
+    edges_until_us: Mapping[str, int | None],
+) -> dict[str, Any]:
+    """Return the new declaration of several windows as `upgraded` does that of one; of each, by its name, what it asks.
+
+    Both declarations have the same windows.
+    """
+    old = in_force(recorded, committed)
+    windows = {
+        name: _upgraded(recorded[WINDOWS][name], old[WINDOWS][name], one, watermark_us, last_panes[name], edges)
+        for (name, one), edges in zip(new[WINDOWS].items(), map(edges_until_us.get, new[WINDOWS]), strict=True)
+    }
+    return {**new, WINDOWS: windows, BEFORE: _before(old, committed)}
+
+
+def _before(old: Mapping[str, Any], committed: int | None) -> dict[str, Any]:
+    return {"batch": committed, "declaration": {name: old[name] for name in old if name != BEFORE}}
+
+
+def _upgraded(
+    recorded: Mapping[str, Any],
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    watermark_us: int | None,
+    last_pane: int | None,
+    edges_until_us: int | None,
+) -> dict[str, Any]:
+    """Return the declaration of one window with its history; `old` is the one in force."""
     history, names = History.of(old), aggregates_of(new)
     added = [name for name in names if name not in history.numbers]
     numbers = {name: number for name, number in history.numbers.items() if name in names}
@@ -168,12 +222,14 @@ def upgraded(
         zones=_zones(old, new, history, edges_until_us),
         **_carried(old, new, history),
     )
-    before = {"batch": committed, "declaration": {name: old[name] for name in old if name != BEFORE}}
-    return {**new, HISTORY: asdict(after), BEFORE: before}
+    return {**new, HISTORY: asdict(after)}
 
 
 def begun_again(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """Return the declaration to record after a reset: nothing is stored, but tables keep the columns they have."""
+    if WINDOWS in new:
+        before = recorded.get(WINDOWS, {})
+        return {**new, WINDOWS: {name: begun_again(before.get(name, {}), one) for name, one in new[WINDOWS].items()}}
     names = aggregates_of(new)
     retired = {name: text for name, text in History.of(recorded).retired.items() if name not in names}
     if not retired or not names:

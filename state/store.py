@@ -112,6 +112,18 @@ class PartStore(KeyGroupStore):
         return f"{self._name}/{kind}"
 
 
+class WindowStore(PartStore):
+    """The part of a group's store that one of several windows has."""
+
+    def __init__(self, store: KeyGroupStore, name: str) -> None:
+        super().__init__(store, self.name_of(name))
+
+    @staticmethod
+    def name_of(window: str) -> str:
+        """Return what the part of a window is called."""
+        return f"window {window}"
+
+
 class PortStore(PartStore):
     """The part of a group's store that the window of one input port has, after port 0.
 

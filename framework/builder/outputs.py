@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.builder.places import (
@@ -71,7 +71,8 @@ class Computation(Displayed):
         """Declare the Delta tables: all by folder or URL (`s3a://bucket/log`), or all by name in the session's catalog.
 
         Args:
-            path: the log, by its folder: one row a firing, never changed.
+            path: the log, by its folder: one row a firing, never changed. Of several windows, each has one with its
+                name at the end: `out/flights` is `out/flights_hour` and `out/flights_day`; so has the view.
             table: the log, by its name, such as `"prod.metrics.worst"`; the others are then given by names, too.
             view: the newest refinement of each pane, kept up to date by MERGE; none if not given.
             quarantine: rows that joined no window, and what could not be computed, with the reason;
@@ -93,9 +94,11 @@ class Computation(Displayed):
             raise DeclarationError(
                 "to_delta() takes path (a folder or URL) or table (a name in the catalog): give one of them"
             )
-        columns = cluster_columns(cluster_by, self._pipeline.spec.results_schema.names) if cluster_by != () else ()
+        parts, columns = self._pipeline.spec.parts, tuple[str, ...]()
+        for part in parts.values() if cluster_by != () else ():
+            columns = cluster_columns(cluster_by, part.results_schema.names)
         layout = TableLayout(properties=dict(properties or {}), cluster_by=columns)
-        tables = declared_tables(table or path or "", others, named=table is not None)
+        tables = declared_tables(table or path or "", others, named=table is not None, windows=[*parts])
         require_view(view, self._pipeline)
         return DeltaJob(self._pipeline, tables, _named=table is not None, _layout=layout)
 
@@ -111,10 +114,16 @@ class Computation(Displayed):
                 query with another one fails in its first batch.
 
         Raises:
+            DeclarationError: there are several windows, whose results have other columns than each other.
             CheckpointError: as `DeltaJob.start`.
             SetupError: as `DeltaJob.start`.
             StateError: as `DeltaJob.start`.
         """
+        if names := self._pipeline.spec.windows:
+            raise DeclarationError(
+                f"transform() returns the results of one window, and here are {', '.join(names)}; use to_delta(), or a "
+                "job for each window"
+            )
         from panekeeper.framework.engine.job.checkpoint_checks import open_checkpoint, record_upgrade
         from panekeeper.framework.engine.job.own_query import require_its_checkpoint
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -149,7 +158,7 @@ class DeltaJob(Displayed):
     _layout: TableLayout | None = None
 
     def _described(self) -> tuple[str, dict[str, Any]]:
-        tables = {name: place for name, place in asdict(self._tables).items() if place is not None}
+        tables = {name: place for name, place in self._tables.by_role.items() if place is not None}
         return f"job {self._pipeline.intake.name}", {**_declared(self._pipeline), "tables": tables}
 
     @property
@@ -173,12 +182,17 @@ class DeltaJob(Displayed):
             sink: implements `prepare` and `commit`; its rows arrive at least once, and exactly once by batch number.
 
         Raises:
-            DeclarationError: it does not have these methods, or the job has a sink already.
+            DeclarationError: it does not have these methods, or the job has a sink already, or several windows.
         """
         from panekeeper.framework.engine.user_sinks.protocol import Sink
 
         if isinstance(sink, type) or not isinstance(sink, Sink):
             raise DeclarationError(f"with_sink() takes an object with the methods prepare and commit, not {sink!r}")
+        if names := self._pipeline.spec.windows:
+            raise DeclarationError(
+                f"a sink of your own gets the results of one window, and here are {', '.join(names)}; read their logs, "
+                "or use a job for each window"
+            )
         if self._sink is not None:
             raise DeclarationError(f"the job has the sink {self._sink!r} already; let one sink write to both places")
         return replace(self, _sink=sink)
@@ -245,7 +259,7 @@ class DeltaJob(Displayed):
 
         place, options = qualified_path(checkpoint), trigger_options(trigger)
         if attach and (running := job_of_this_process(place)) is not None and running.running:
-            if running.is_declared_as(self._pipeline, asdict(self.tables), options):
+            if running.is_declared_as(self._pipeline, self.tables.by_role, options):
                 return running
             raise CheckpointInUse(
                 f"this process runs a job on {place} by another declaration, tables or trigger; end it by "
@@ -293,9 +307,21 @@ class DeltaJob(Displayed):
             return reset_to_initial_state(files, self.tables, confirm=confirm, require_held=lease.require_held)
 
 
+_OF_A_WINDOW = ("window", "aggregates", "operator", "results")
+
+
 def _declared(pipeline: Pipeline) -> dict[str, Any]:
     """Return what a notebook shows of a declaration."""
     spec, windows = pipeline.spec, [port.spec.window for port in pipeline.ports]
+    if spec.windows:
+        shown = _declared(replace(pipeline, spec=next(iter(spec.windows.values()))))
+        of_each = {
+            f"{what} {name}": one
+            for name, part in spec.windows.items()
+            for what, one in _declared(replace(pipeline, spec=part)).items()
+            if what in _OF_A_WINDOW
+        }
+        return {name: one for name, one in shown.items() if name not in _OF_A_WINDOW} | of_each
     operator = None if spec.operator is None else type(spec.operator).__name__
     return {
         "window": windows[0] if len(windows) == 1 else dict(enumerate(windows)),

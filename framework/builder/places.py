@@ -10,7 +10,6 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,6 +18,7 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.folder import local_path, spark_url
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,25 +36,28 @@ _OF_A_MERGE = re.compile(
 """Columns that a merge adds to the rows for itself, by Spark or by the library of small commits."""
 
 
-def declared_tables(log: Place, others: Mapping[str, Place | None], *, named: bool) -> Tables:
+def declared_tables(
+    log: Place, others: Mapping[str, Place | None], *, named: bool, windows: Sequence[str] = ("",)
+) -> Tables:
     """Return the tables of a job: the log, and role -> one of the others, None for the default.
 
-    There is no view by default. Each is given by its name in a catalog (`named`), or else by its folder.
+    There is no view by default. Each is given by its name in a catalog (`named`), or else by its folder. Each of
+    several `windows` has a log and a view of its own, with its name at the end.
     """
     from panekeeper.framework.engine.sink.tables import Tables
 
     place = _name if named else _table_folder
     first = place("table" if named else "path", log)
     given = {role: place(role, to) if to else None for role, to in others.items()}
-    tables = Tables(
-        log=first,
-        view=given["view"],
-        **{role: given[role] or f"{first}_{role}" for role in ("quarantine", "metrics", "downtime")},
-    )
-    places = [one for one in astuple(tables) if one]
+    results = {"log": first, "view": given["view"]}
+    by_role = {
+        role_of(kind, window): path and role_of(path, window) for kind, path in results.items() for window in windows
+    }
+    by_role |= {role: given[role] or f"{first}_{role}" for role in ("quarantine", "metrics", "downtime")}
+    places = [one for one in by_role.values() if one]
     if len(set(places)) < len(places):
         raise DeclarationError(f"two tables are the same: {', '.join(places)}")
-    return tables
+    return Tables(by_role)
 
 
 def cluster_columns(wanted: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
@@ -135,7 +138,7 @@ def require_view(view: Place | None, pipeline: Pipeline) -> None:
             f"view is {view!r}, but some ports are time intervals and others are not: no row of one can be newer than "
             "a row of the other; read the log instead"
         )
-    for name in pipeline.spec.results_schema.names:
+    for name in (name for part in pipeline.spec.parts.values() for name in part.results_schema.names):
         if _OF_A_MERGE.fullmatch(name):
             raise DeclarationError(
                 f"view is {view!r}, and the result column {name!r} has a name that a merge uses for itself; rename it"
@@ -164,7 +167,7 @@ def _name(what: str, name: Place) -> str:
 
 def existing_tables(spark: SparkSession, names: Tables) -> Tables:
     """Return tables that are given by name by their folders; one that the catalog does not have stays a name."""
-    return type(names)(**{role: name and (_folder_of(spark, name) or name) for role, name in asdict(names).items()})
+    return type(names)({role: name and (_folder_of(spark, name) or name) for role, name in names.by_role.items()})
 
 
 def create_in_catalog(
@@ -178,7 +181,7 @@ def create_in_catalog(
 
     schemas = names.schemas(spec)
     folders: dict[str, str] = {}
-    for role, name in ((role, name) for role, name in asdict(names).items() if name is not None):
+    for role, name in ((role, name) for role, name in names.by_role.items() if name is not None):
         found = _folder_of(spark, name)
         if (before := written.get(role)) is not None and found != before:
             raise SinkError(_moved(name, before, found, is_there=is_delta_table(spark, before)))
@@ -195,7 +198,7 @@ def create_in_catalog(
             found = _folder_of(spark, name)
             assert found is not None, f"{name} was created"
         folders[role] = found
-    return type(names)(**{**asdict(names), **folders})
+    return type(names)({**names.by_role, **folders})
 
 
 def _folder_of(spark: SparkSession, name: str) -> str | None:

@@ -12,6 +12,11 @@ One operator over the windows of several streams, its input ports:
     quotes = windowed(quotes_df, name="match", partition_by="symbol").window(Sliding(evict=Count(20)))
     ports(orders, quotes).operator(Match(), output="price double").to_delta(path).start(checkpoint=folder)
 
+Several windows on the rows of one stream, with a log each:
+
+    windowed(df, name="flights", event_time="t").windows(hour=TimeInterval("1 hour"), day=Calendar("day"))
+      .aggregate(n=agg.count()).to_delta("out/flights")
+
 Two streams without windows are joined, row by row:
 
     ports(clicks, views).join_within(before="5 minutes", after="0 seconds", how="left").to_delta(path)
@@ -21,8 +26,10 @@ Each step checks what it was given and returns a new object; nothing runs before
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
@@ -62,6 +69,7 @@ from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.sources.cautions import cautions
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
+from panekeeper.state.table_roles import KINDS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -222,6 +230,35 @@ class WindowedStream:
         window = _with_found_columns(window, self._intake)
         return StreamWithWindow(_Input(self._in_arrival_order(window), window))
 
+    def windows(self, **windows: Window) -> StreamWithWindows:
+        """Declare several windows on the same rows: one pass over the source, one checkpoint, a log for each.
+
+        The job has the results of a job for each window (docs/semantics.md section 19).
+
+        Args:
+            windows: name -> window of event time, as in `hour=TimeInterval("1 hour"), day=Calendar("day")`. The name
+                ends that of its log and view.
+
+        Returns:
+            The stream with its windows, which take aggregates.
+
+        Raises:
+            DeclarationError: no window, one in arrival order, or a name that cannot be that of a table.
+        """
+        if not windows:
+            raise DeclarationError('windows() needs a window by its name, such as hour=TimeInterval("1 hour")')
+        inputs: dict[str, _Input] = {}
+        for name, window in windows.items():
+            _require_window_name(name, inputs)
+            if isinstance(window, ArrivalWindow):
+                raise DeclarationError(
+                    f"{name} is {window!r}, a window in arrival order; several windows of one job are of event time, "
+                    "so give it a job of its own"
+                )
+            with _naming(name):
+                inputs[name] = self.window(window)._input  # noqa: SLF001 -- both are steps of one declaration
+        return StreamWithWindows(inputs)
+
     def _in_arrival_order(self, window: ArrivalWindow) -> Intake:
         intake, limit = self._intake, window.partition_eviction
         if limit is not None and not intake.partition_by:
@@ -375,6 +412,64 @@ class StreamWithWindow:
                 happen in this window (docs/semantics.md section 5.1), or an output that is no schema.
         """
         return _with_operator([self._input], operator, output, listeners, handlers)
+
+
+@dataclass(frozen=True)
+class StreamWithWindows:
+    """A stream with several windows, without what is computed of them. Made by `WindowedStream.windows`."""
+
+    _inputs: Mapping[str, _Input]
+
+    def aggregate(self, *unnamed: Aggregate, **aggregates: Any) -> Computation:
+        """Declare the result columns of all windows, or of each.
+
+        Args:
+            unnamed: none; an aggregate needs the name of its result column.
+            aggregates: as `StreamWithWindow.aggregate` takes them, for all windows alike: `n=agg.count()`; or, for each
+                window by its name, a mapping of them: `hour={"n": agg.count()}, day={"worst": agg.max("delay")}`.
+
+        Returns:
+            The computation, which takes a place for its results: a log, and a view, for each window.
+
+        Raises:
+            DeclarationError: a window without aggregates, or aggregates of a window that is not there; both ways at
+                once; or as `StreamWithWindow.aggregate`.
+        """
+        names = ", ".join(self._inputs)
+        of_each = {name: one for name, one in aggregates.items() if isinstance(one, Mapping)}
+        if of_each and (unnamed or len(of_each) < len(aggregates)):
+            shared = ", ".join(map(str, [*unnamed, *(name for name in aggregates if name not in of_each)]))
+            raise DeclarationError(
+                f"aggregate() has {', '.join(of_each)} by window, and {shared} for all; give either aggregates for all "
+                "windows, or a mapping of them for each"
+            )
+        if of_each and of_each.keys() != self._inputs.keys():
+            raise DeclarationError(
+                f"aggregate() has {', '.join(of_each)}, and the windows are {names}; give each of them its aggregates"
+            )
+        pipelines = {}
+        for name, one in self._inputs.items():
+            with _naming(name):
+                computed = StreamWithWindow(one).aggregate(*unnamed, **of_each.get(name, aggregates))
+            pipelines[name] = computed._pipeline  # noqa: SLF001 -- both are steps of one declaration
+        first = next(iter(pipelines.values()))
+        conditions = {column: where for one in pipelines.values() for column, where in one.intake.conditions.items()}
+        intake = replace(first.intake, conditions=conditions)
+        read = {column for one in pipelines.values() for column in one.spec.columns.names}
+        spec = JobSpec(
+            **vars(_port_spec(intake, first.spec.window, read)),
+            windows={name: one.spec for name, one in pipelines.items()},
+            output=pa.schema([]),
+            pane_time=intake.pane_time,
+        )
+        return Computation(Pipeline(intake=intake, spec=spec))
+
+    def operator(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise `DeclarationError`: an operator handles the events of one window of a stream."""
+        raise DeclarationError(
+            f"operator() handles the events of one window, and these are {', '.join(self._inputs)}; use "
+            ".aggregate(...), or a job with .window(...).operator(...) for each"
+        )
 
 
 @overload
@@ -654,6 +749,32 @@ def _with_found_gap(window: Session, intake: Intake) -> Session:
     found = intake.find("gap", window.gap)
     require_gap_type(found, intake.arrow_schema([found]).field(0).type)
     return replace(window, gap=found)
+
+
+_WINDOW_NAME = re.compile(r"[a-z]\w*", re.ASCII | re.IGNORECASE)
+
+
+def _require_window_name(name: str, others: Collection[str]) -> None:
+    """Refuse a name that, at the end of a table's, is no name of its own."""
+    if not _WINDOW_NAME.fullmatch(name):
+        raise DeclarationError(
+            f"the window {name!r} names tables; use letters, digits and '_', beginning with a letter"
+        )
+    if name.lower() in KINDS:
+        raise DeclarationError(f"the window {name!r} has the name of another table of the job; choose another one")
+    if name.lower() in {one.lower() for one in others}:
+        raise DeclarationError(
+            f"the window {name!r} differs from another one only in upper and lower case, and names tables; rename it"
+        )
+
+
+@contextmanager
+def _naming(window: str) -> Iterator[None]:
+    """Say in an error of this block of which window it is."""
+    try:
+        yield
+    except DeclarationError as error:
+        raise DeclarationError(f"window {window}: {error}") from None
 
 
 def _needs_single_group(window: Window) -> bool:

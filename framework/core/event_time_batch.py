@@ -6,6 +6,7 @@ Panes and sessions differ in their window and in what it is made from, and in no
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from enum import IntEnum
 from typing import Protocol
 
 import numpy as np
@@ -18,6 +19,15 @@ from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import KeyGroupStore
 
 
+class RowFate(IntEnum):
+    """What becomes of a row in a window. In several windows the greatest one is what becomes of it in the job."""
+
+    DROPPED_LATE = 0
+    OUTSIDE = 1
+    REFINED_LATE = 2
+    ADMITTED = 3
+
+
 @dataclass
 class RowCounts:
     """Where the rows of a batch went: rows_in is the sum of the others."""
@@ -27,6 +37,21 @@ class RowCounts:
     refined_late: int = 0
     dropped_late: int = 0
     outside: int = 0
+
+    def add(self, fates: np.ndarray, numbers: np.ndarray | None = None) -> None:
+        """Count rows by their fates; `numbers` says how many each entry stands for, one if not given."""
+        sums = np.bincount(fates, numbers, minlength=len(RowFate)).astype(np.int64).tolist()
+        self.rows_in += sum(sums)
+        self.admitted += sums[RowFate.ADMITTED]
+        self.refined_late += sums[RowFate.REFINED_LATE]
+        self.dropped_late += sums[RowFate.DROPPED_LATE]
+        self.outside += sums[RowFate.OUTSIDE]
+
+
+def fates_of(kept: np.ndarray, refines: np.ndarray, outside: np.ndarray | None = None) -> np.ndarray:
+    """Return the fate of each row: it is `kept`, or `outside`, or late; of those that are kept some `refine`."""
+    fates = np.where(kept, np.where(refines, RowFate.REFINED_LATE, RowFate.ADMITTED), RowFate.DROPPED_LATE)
+    return fates if outside is None else np.where(outside & ~kept, RowFate.OUTSIDE, fates)
 
 
 class EventTimeRecord(Protocol):
@@ -58,8 +83,8 @@ class RunningWindow(Protocol):
         """How many panes or sessions are open."""
         ...
 
-    def on_rows(self, table: pa.Table) -> None:
-        """Process rows in arrival order."""
+    def on_rows(self, table: pa.Table) -> np.ndarray:
+        """Process rows in arrival order, and return the fate of each."""
         ...
 
     def on_partial_rows(self, table: pa.Table) -> None:
@@ -126,8 +151,7 @@ class EventTimeBatch:
         """Process one step; marks do not concern windows in event time (docs/semantics.md section 6.3)."""
         match step:
             case Rows(table):
-                if table.num_rows:
-                    self._window.on_rows(table)
+                self.process_rows(table)
             case PartialRows(table):
                 self._window.on_partial_rows(table)
             case Watermark(us):
@@ -138,6 +162,12 @@ class EventTimeBatch:
                 self._window.on_batch_end()
             case Flush():
                 self._window.on_flush()
+
+    def process_rows(self, table: pa.Table) -> np.ndarray:
+        """Process rows in arrival order, count them, and return the fate of each."""
+        fates = self._window.on_rows(table) if table.num_rows else np.zeros(0, np.int64)
+        self._window.counts.add(fates)
+        return fates
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -14,7 +15,7 @@ from panekeeper.framework.declarations.joins import Join, Within
 from panekeeper.framework.declarations.windows import ArrivalWindow, EventTimeWindow, Session, Window
 from panekeeper.state.codec import that_may_be_null
 from panekeeper.state.handler import StateHandler
-from panekeeper.state.history import History
+from panekeeper.state.history import History, declarations_by_window
 
 if TYPE_CHECKING:
     from panekeeper.framework.declarations.aggregates import Aggregate
@@ -31,6 +32,9 @@ ARRIVAL_NUMBER = "_seq"
 
 PORT = "port"
 """Column of the tables of an operator over several ports: number of the port."""
+
+WINDOW = "window"
+"""Column of the quarantine of a job with several windows: which of them has refused the row; null for none."""
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -103,6 +107,9 @@ class JobSpec(PortSpec):
         join: how the rows of two ports are joined; None if there are aggregates, or an operator.
         output: the user's result columns (of the aggregates, the operator or the join).
         handlers: state handlers in the order of their registration; the operator first, if it is one.
+        windows: name -> the spec of one of several windows on the rows of the only port, each with aggregates and a
+            history of its own; none in a job with one window. This spec has what they share then: as `window` the
+            first one, as `columns` those of all of them, and no `output`.
         history: what earlier declarations of the job have left in its state and tables.
         pane_time: the type of the bounds of panes: that of the event time, with or without a time zone.
     """
@@ -114,6 +121,7 @@ class JobSpec(PortSpec):
     output: pa.Schema
     handlers: tuple[StateHandler, ...] = ()
     other_ports: tuple[PortSpec, ...] = ()
+    windows: Mapping[str, JobSpec] = field(default_factory=dict)
     port: int = 0
     history: History = field(default_factory=History)
     pane_time: pa.DataType = TIMESTAMP
@@ -133,6 +141,24 @@ class JobSpec(PortSpec):
             replace(self, **vars(port), other_ports=(), port=number) for number, port in enumerate(self.other_ports, 1)
         ]
         return (replace(self, other_ports=()), *own) if own else (self,)
+
+    @property
+    def parts(self) -> Mapping[str, JobSpec]:
+        """A spec for each window that has results of its own, by its name; the empty one if there is only one."""
+        return self.windows or {"": self}
+
+    def with_history(self, declaration: Mapping[str, Any]) -> JobSpec:
+        """Return the spec with what the earlier declarations have left, by the recorded one."""
+        found = {name: History.of(one) for name, one in declarations_by_window(declaration).items()}
+        if not self.windows:
+            return replace(self, history=found[""])
+        return replace(self, windows={name: replace(one, history=found[name]) for name, one in self.windows.items()})
+
+    @property
+    def reach_us(self) -> int:
+        """How far behind the watermark a row may be that is late in none of the windows, in microseconds."""
+        windows = [one.window for one in self.parts.values()]
+        return max(one.reach_us for one in windows if isinstance(one, EventTimeWindow | Within))
 
     @property
     def arrival_window(self) -> ArrivalWindow:
@@ -169,7 +195,8 @@ class JobSpec(PortSpec):
     @property
     def fires_by_clock(self) -> bool:
         """Whether panes fire by the wall clock, too, so that their rows need an arrival time."""
-        return isinstance(self.window, FiringOptions) and self.window.fires_by_clock
+        windows = [one.window for one in self.parts.values()]
+        return any(isinstance(one, FiringOptions) and one.fires_by_clock for one in windows)
 
     @property
     def uses_event_time(self) -> bool:
@@ -240,7 +267,9 @@ class JobSpec(PortSpec):
 
     @property
     def rejected_schema(self) -> pa.Schema:
-        """Schema of rows that join no window; of several ports: which one, first."""
+        """Schema of rows that join no window; of several ports, or windows: which one, first."""
+        if self.windows:
+            return pa.schema([pa.field(WINDOW, pa.string()), *REJECTED_SCHEMA])
         return pa.schema([pa.field(PORT, pa.int32()), *REJECTED_SCHEMA]) if self.other_ports else REJECTED_SCHEMA
 
 

@@ -17,12 +17,14 @@ from dataclasses import replace
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.by_row.batch import SlidingByRowBatch
 from panekeeper.framework.core.common_watermark import CommonWatermark
+from panekeeper.framework.core.event_time_batch import EventTimeBatch
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.joins.panes import JoinedPanesBatch
 from panekeeper.framework.core.joins.within import WithinBatch
 from panekeeper.framework.core.panes.batch import TimeIntervalBatch
 from panekeeper.framework.core.repeats import Repeats
 from panekeeper.framework.core.sessions.batch import SessionBatch
+from panekeeper.framework.core.several_windows import SeveralWindowsBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
 from panekeeper.framework.declarations.joins import Within
@@ -97,14 +99,16 @@ class KeyGroupRunner:
         return PortStore(self._store, port.port) if port.port else self._store
 
 
-def _batch_of(
-    port: JobSpec, store: KeyGroupStore
-) -> TimeIntervalBatch | SessionBatch | SlidingByRowBatch | ArrivalBatch:
-    if isinstance(port.window, SlidingByRow):
-        return SlidingByRowBatch(port, store)
-    if isinstance(port.window, Session):
-        return SessionBatch(port, store)
-    return TimeIntervalBatch(port, store) if port.has_panes else ArrivalBatch(port, store)
+def _batch_of(port: JobSpec, store: KeyGroupStore) -> EventTimeBatch | SeveralWindowsBatch | ArrivalBatch:
+    if port.windows:
+        return SeveralWindowsBatch(port, store, _event_time_batch_of)
+    return _event_time_batch_of(port, store) if port.has_panes else ArrivalBatch(port, store)
+
+
+def _event_time_batch_of(spec: JobSpec, store: KeyGroupStore) -> EventTimeBatch:
+    if isinstance(spec.window, SlidingByRow):
+        return SlidingByRowBatch(spec, store)
+    return SessionBatch(spec, store) if isinstance(spec.window, Session) else TimeIntervalBatch(spec, store)
 
 
 def _join_of(spec: JobSpec, store: KeyGroupStore) -> WithinBatch | JoinedPanesBatch:

@@ -54,14 +54,14 @@ class Repeats:
         self._follower = follower
         self._count = 0
         self._within = spec.dedupe.within_us
-        self._hold = self._within + spec.window.reach_us
+        self._hold = self._within + spec.reach_us
         names = dict.fromkeys([*spec.keys.names, *spec.dedupe.columns])
         self._ids = pa.schema([spec.columns.field(name) for name in names])
         self._store = PartStore(store, _PART)
         self._stored_header = self._store.read_header()
         self._record = KeptRowsRecord.decode(self._stored_header)
         self._kept = KeptRows(
-            self._ids, self._record, self._store, spec.history, reach=2 * self._within, age=spec.window.reach_us
+            self._ids, self._record, self._store, spec.history, reach=2 * self._within, age=spec.reach_us
         )
 
     def without(self, step: PortStep) -> PortStep:

@@ -9,13 +9,13 @@ is one step for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import pyarrow as pa
 
-from panekeeper.framework.core.job_spec import PORT, JobSpec
+from panekeeper.framework.core.job_spec import PORT, WINDOW, JobSpec
 from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.state.codec import with_columns
 from panekeeper.state.records import Source
@@ -147,6 +147,7 @@ class BatchOutcome:
         outage_counts: what the first tick after the process was down did (`arrival.window`); None in a batch without
             one.
         errors: what could not be computed.
+        windows: name -> what it did in one of several windows, which has the results then.
     """
 
     results: pa.Table | None
@@ -161,6 +162,17 @@ class BatchOutcome:
     kept_rows: int | None = None
     outage_counts: dict[str, int] | None = None
     errors: Sequence[ErrorKind] = ()
+    windows: Mapping[str, BatchOutcome] = field(default_factory=dict)
+
+    @property
+    def parts(self) -> Mapping[str, BatchOutcome]:
+        """What it did in each window that has results of its own, by its name; the empty one if there is only one."""
+        return self.windows or {"": self}
+
+    @property
+    def firings(self) -> int:
+        """Number of rows of all result logs."""
+        return sum(one.results.num_rows for one in self.parts.values() if one.results is not None)
 
 
 def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutcome:
@@ -183,6 +195,18 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
         outage_counts=_sum_counts(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,
         errors=added_up(kind for one in outcomes for kind in one.errors),
     )
+
+
+def in_quarantine_of(spec: JobSpec, table: pa.Table, port: int) -> pa.Table:
+    """Return rows of a port that were refused before any window had them in the schema of the job's quarantine."""
+    if spec.windows:
+        return of_window(table, None, spec.rejected_schema)
+    return with_port_column(table, port, spec.rejected_schema) if spec.other_ports else table
+
+
+def of_window(table: pa.Table, window: str | None, schema: pa.Schema) -> pa.Table:
+    """Return rows of the quarantine in the schema of several windows, with the one that has refused them."""
+    return table.add_column(0, WINDOW, pa.array([window] * table.num_rows, pa.string())).cast(schema)
 
 
 def with_port_column(table: pa.Table, port: int, schema: pa.Schema, *, keys: Sequence[str] = ()) -> pa.Table:

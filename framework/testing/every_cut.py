@@ -243,13 +243,18 @@ def _play(job: ScriptedJob, spec: JobSpec) -> dict[str, list[str]]:
     except Exception as error:  # noqa: BLE001 -- of the user's code: an outcome as any other
         return {"an error": [f"{type(error).__name__}: {error}"]}
     found = dict[str, list[str]]()
-    for row in results:
-        place = ", ".join(f"{name}={row[name]!r}" for name in (*spec.keys.names, *_PLACE) if name in row)
-        shown = {name: value for name, value in row.items() if name not in _BY_BATCH}
-        found.setdefault(place or "the log", []).append(repr(shown))
+    for window, rows in (results.windows or {"": results}).items():
+        of = [f"window {window}"] if window else []
+        for row in rows:
+            named = (f"{name}={row[name]!r}" for name in (*spec.keys.names, *_PLACE) if name in row)
+            shown = {name: value for name, value in row.items() if name not in _BY_BATCH}
+            found.setdefault(", ".join([*of, *named]) or "the log", []).append(repr(shown))
     if spec.join is not None:  # pairs of one time are in no order
         found = {place: sorted(rows) for place, rows in found.items()}
-    refused = [{name: row.get(name) for name in ("port", "reason", "event_time", "row")} for row in results.quarantine]
+    refused = [
+        {name: row.get(name) for name in ("port", "window", "reason", "event_time", "row")}
+        for row in results.quarantine
+    ]
     return found | ({"the quarantine": sorted(map(repr, refused))} if refused else {})
 
 

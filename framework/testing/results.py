@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -26,12 +27,22 @@ class Results(list[dict[str, Any]]):
         quarantine: the rows of the quarantine, with `batch`; `row`, what was refused, is a dict.
         counts: where rows went, by the names of the metrics table (`rows_in`, `admitted`, `dropped_late`, ...), added
             up over all micro-batches.
+        windows: of several windows, the rows of the log of each, by its name; the list itself has them all, of one
+            micro-batch in the order of the windows.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, windows: Iterable[str] = ()) -> None:
         super().__init__()
+        self.windows: dict[str, list[dict[str, Any]]] = {name: [] for name in windows}
         self.quarantine: list[dict[str, Any]] = []
         self.counts = dict.fromkeys(COUNTS, 0)
+
+    def add(self, table: pa.Table | None, batch: int, window: str = "") -> None:
+        """Add rows of a log; `window` names one of several windows."""
+        rows = as_dicts(table, batch)
+        self += rows
+        if window:
+            self.windows[window] += rows
 
     @property
     def in_seconds(self) -> list[dict[str, Any]]:

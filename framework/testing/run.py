@@ -38,11 +38,12 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
     *,
     script: Sequence[Any],
     schema: Any = None,
-    aggregates: Mapping[str, Aggregate] | None = None,
+    aggregates: Mapping[str, Aggregate] | Mapping[str, Mapping[str, Any]] | None = None,
     operator: Operator | None = None,
     join: Mapping[str, Any] | None = None,
     join_within: Mapping[str, Any] | None = None,
     ports: Mapping[str, Mapping[str, Any]] | None = None,
+    windows: Mapping[str, Window] | None = None,
     engine: Literal["memory", "spark"] = "memory",
     spark: SparkSession | None = None,
     **options: Any,
@@ -70,13 +71,16 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
         ports: several inputs of one operator or join, in place of `window`: name -> its `window`, and its own `schema`
             and arguments of `windowed()`, where it has others than the rest. Rows in the script are then a dict of
             lists, `{"orders": [...], "quotes": [...]}`.
+        windows: several windows on the rows of one input, in place of `window`: name -> window. `aggregates` are those
+            of all of them, or name -> those of each.
         engine: `"memory"` runs without Java, `"spark"` as a real job into Delta tables.
         spark: the session to run on; `panekeeper.session()` if not given. Only for `engine="spark"`.
         **options: further arguments of `windowed()` (`partition_by`, `event_time`, `watermark`, ...), and of
             `.aggregate()` or `.operator()` (`output`, `listeners`, `handlers`).
 
     Returns:
-        The rows of the log, in order, with `quarantine` and `counts`.
+        The rows of the log, in order, with `quarantine` and `counts`; of several windows, with those of each as
+        `windows`.
 
     Raises:
         DeclarationError: a declaration that a job would refuse, a row that does not fit the schema, or an item of the
@@ -101,7 +105,9 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
     if spark is not None and engine != "spark":
         raise DeclarationError('spark is given, but the script runs in memory; give engine="spark", too')
     computed = {"aggregates": aggregates, "operator": operator, "join": join, "join_within": join_within}
-    declared = with_script(declared_job(window, schema=schema, ports=ports, **computed, **options), script)
+    declared = with_script(
+        declared_job(window, schema=schema, ports=ports, windows=windows, **computed, **options), script
+    )
     if engine == "spark":
         from panekeeper.framework.testing.run_on_spark import run_on_spark
 
@@ -116,12 +122,13 @@ def declared_job(
     *,
     schema: Any = None,
     ports: Mapping[str, Mapping[str, Any]] | None = None,
+    windows: Mapping[str, Window] | None = None,
     **options: Any,
 ) -> ScriptedJob:
     """Check the arguments of `run` but for the script, and return the job, which has no micro-batches yet."""
     computed = {name: options.pop(name, None) for name in _COMPUTED}
-    if (window is None) == (ports is None):
-        raise DeclarationError("run() takes a window, or ports with a window each")
+    if sum(one is not None for one in (window, ports, windows)) != 1:
+        raise DeclarationError("run() takes a window, or ports with a window each, or windows by their names")
     given = [name for name, one in computed.items() if one is not None]
     if len(given) != 1:
         raise DeclarationError(
@@ -132,7 +139,8 @@ def declared_job(
         raise DeclarationError(f"{given[0]} is of two ports; give ports= with both inputs")
     compute, of_stream = _computing(given[0], computed[given[0]], options, has_ports=ports is not None)
     if ports is None:
-        declared = [_port(None, {"window": window, "schema": schema, **of_stream})]
+        declared = [_port(None, {"window": window, "schema": schema, **of_stream}, has_window=windows is None)]
+        declared = [replace(one, windows=windows or {}) for one in declared]
     else:
         shared = of_stream if schema is None else {"schema": schema, **of_stream}
         has_window = given != ["join_within"]

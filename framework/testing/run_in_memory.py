@@ -16,12 +16,12 @@ from pyspark import cloudpickle
 
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import BatchOutcome, Step, Watermark, with_port_column
+from panekeeper.framework.core.steps import BatchOutcome, Step, Watermark, in_quarantine_of
 from panekeeper.framework.engine.flow.control_stream import BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import to_steps
 from panekeeper.framework.engine.flow.packing import from_segment
 from panekeeper.framework.testing.memory_intake import MemoryIntake
-from panekeeper.framework.testing.results import Results, as_dicts, quarantined
+from panekeeper.framework.testing.results import Results, quarantined
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
 from panekeeper.state.records import NO_WATERMARK
@@ -79,7 +79,7 @@ class _MemoryJob:
 
     def play(self) -> Results:
         """Run all micro-batches."""
-        results, packed, steps, watermark = Results(), list[_Packed](), list[Step](), None
+        results, packed, steps, watermark = Results(self._spec.windows), list[_Packed](), list[Step](), None
         for batch in self._script.batches:
             if batch.is_start:
                 self._run, self._no_batch_committed = self._run + 1, batch.number == 0
@@ -139,17 +139,15 @@ class _MemoryJob:
         return KeyGroupRunner(spec, self._store, checkpoint if spec.handlers else None).run(steps)
 
     def _add(self, results: Results, number: int, packed: list[Any], outcome: BatchOutcome) -> None:
-        results += as_dicts(outcome.results, number)
+        for window, one in outcome.parts.items():
+            results.add(one.results, number, window)
         refused = 0
         for row in packed:
             if row.kind == "rejected":
                 table, refused = from_segment(row.body), refused + row.n
-                if self._spec.other_ports:
-                    table = with_port_column(table, row.port, self._spec.rejected_schema)
-                results.quarantine += quarantined(table, number)
+                results.quarantine += quarantined(in_quarantine_of(self._spec, table, row.port), number)
         results.quarantine += quarantined(outcome.rejected, number)
         rows_in = refused + sum(row.n for row in packed if row.kind in ("rows", "partial"))
-        firings = 0 if outcome.results is None else outcome.results.num_rows
-        counts = outcome.counts | {"rows_in": rows_in, "quarantined": refused, "firings": firings}
+        counts = outcome.counts | {"rows_in": rows_in, "quarantined": refused, "firings": outcome.firings}
         for name in results.counts:
             results.counts[name] += counts[name]

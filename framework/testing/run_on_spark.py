@@ -24,9 +24,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, MARK, MARK_TEXT, MARK_VALUE
 from panekeeper.framework.engine.session.session import session
-from panekeeper.framework.testing.results import COUNTS, Results, as_dicts, quarantined
+from panekeeper.framework.testing.results import COUNTS, Results, quarantined
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
 from panekeeper.state.codec import with_columns
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,9 +145,11 @@ class _SparkJob:
 
 def read_results(log: Path, spec: JobSpec) -> Results:
     """Return what the tables of a job hold: its log, and those beside it."""
-    results = Results()
-    for number, table in _commits(log):
-        results += as_dicts(with_columns(table, spec.results_schema), number)
+    results = Results(spec.windows)
+    for window, part in spec.parts.items():
+        for number, table in _commits(log.with_name(role_of(log.name, window))):
+            results.add(with_columns(table, part.results_schema), number, window)
+    results.sort(key=lambda row: row["batch"])
     for number, table in _commits(log.with_name(f"{log.name}_quarantine")):
         rows = quarantined(with_columns(table, spec.rejected_schema), number)
         results.quarantine += [row | {"source": None} for row in rows]  # the file is none of the script's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from panekeeper.framework.builder.outputs import Computation
+    from panekeeper.framework.builder.windowed import WindowedStream
 
 _NAME = "run"
 """Name of the job of a script."""
@@ -49,15 +50,17 @@ class ScriptPort:
 
     Attributes:
         name: as the script names it; None for the only one.
-        window: its window; None if it has none, as those of `join_within`.
+        window: its window; None if it has none, as those of `join_within`, or several.
         columns: of its rows.
         options: further arguments of `windowed()`.
+        windows: its windows by their names, if it has several.
     """
 
     name: str | None
     window: Window | None
     columns: StructType
     options: Mapping[str, Any]
+    windows: Mapping[str, Window] = field(default_factory=dict)
 
     @property
     def has_panes(self) -> bool:
@@ -96,10 +99,14 @@ class ScriptedJob:
             windowed(stream, name=_NAME, **(dict(port.options) | further))
             for stream, port in zip(streams, self.ports, strict=True)
         ]
-        windows = [port.window for port in self.ports]
-        return self.compute(
-            [one if window is None else one.window(window) for one, window in zip(declared, windows, strict=True)]
-        )
+        return self.compute([_windowed(one, port) for one, port in zip(declared, self.ports, strict=True)])
+
+
+def _windowed(stream: WindowedStream, port: ScriptPort) -> Any:
+    """Return a stream with its window, or windows, if it has any."""
+    if port.windows:
+        return stream.windows(**port.windows)
+    return stream if port.window is None else stream.window(port.window)
 
 
 def followed_watermark(latest_us: int | None, delay_us: int) -> int | None:

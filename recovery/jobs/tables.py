@@ -18,7 +18,6 @@ from panekeeper.framework.engine.sink.delta_log import (
     newest_version,
     restored_version,
 )
-from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.delta_tables import owner_of, table_metadata, transactions_of
 from panekeeper.recovery.storage.files import Files
@@ -26,6 +25,7 @@ from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.prepared import last_prepared
+from panekeeper.state.table_roles import is_owned
 
 
 def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str, str], batch: int) -> dict[str, int]:
@@ -83,7 +83,7 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
     def last_transaction(path: str, one: str) -> int:
         return transactions[path].get(one, -1)
 
-    for role in (role for role in OWNED if role in logs):
+    for role in filter(is_owned, logs):
         require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
     begun = last_batches(folder)[0]
     require_no_later_batch(folder.root, record, tables, last_transaction, begun=begun)

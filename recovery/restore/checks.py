@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.delta_log import jobs_since, newest_version
-from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
@@ -47,6 +46,7 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH, JobRecord, last_epochs, read_record, read_tables
 from panekeeper.state.errors import CheckpointError, StateError
+from panekeeper.state.table_roles import is_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,7 +134,7 @@ def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
     if (record := target.record) is not None:
         last[record.id] = max(record.epoch, last.get(record.id, 0))
     saved = {role: table.path for role, table in manifest.tables.items()}
-    for path in {path for role, path in (*saved.items(), *target.tables.items()) if role in OWNED}:
+    for path in {path for role, path in (*saved.items(), *target.tables.items()) if is_owned(role)}:
         try:
             transactions = transactions_of(table_at(path, target.root.s3))
         except SinkError:
@@ -157,7 +157,7 @@ class SharedTables:
     @staticmethod
     def of(manifest: Manifest, target: Target) -> SharedTables:
         """Read the logs of the tables."""
-        shared = [table.path for role, table in manifest.tables.items() if role not in OWNED]
+        shared = [table.path for role, table in manifest.tables.items() if not is_owned(role)]
         return SharedTables(manifest, target, _changes(manifest, target, shared))
 
     def not_of_this_job(self) -> frozenset[str]:
@@ -175,7 +175,7 @@ class SharedTables:
             return {}  # the logs of the other tables have a commit for each batch
         record = self.target.record
         # The job of a savepoint that was restored elsewhere has another id. Nobody else writes to its own tables.
-        own_tables = [table.path for role, table in self.manifest.tables.items() if role in OWNED]
+        own_tables = [table.path for role, table in self.manifest.tables.items() if is_owned(role)]
         own = {"", self.manifest.job_id} | ({record.id} if record else set())
         own |= {id_ for since in _changes(self.manifest, self.target, own_tables).values() for id_ in since}
         others = {path: {name for id_, name in since.items() if id_ not in own} for path, since in back.items()}

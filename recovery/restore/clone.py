@@ -34,12 +34,10 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.folder import JOB_FILE, METADATA_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import last_batches, read_record
+from panekeeper.state.table_roles import folder_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# The names in a job declared with to_delta(into/"log", view=into/"view").
-_FOLDERS = {"log": "log", "view": "view"} | {role: f"log_{role}" for role in ("quarantine", "metrics", "downtime")}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +85,7 @@ def clone(
         raise SavepointRefused(f"{top.root} holds a clone that is not complete; remove the folder and clone again")
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
-    tables = {role: top.child(_FOLDERS.get(role, role)).root for role in manifest.tables}
+    tables = {role: top.child(folder_name(role)).root for role in manifest.tables}
     reached = [*tables.values(), *(table.path for table in manifest.tables.values())]
     session = cache(lambda: session_for(reached, spark, top.s3))
     for table in manifest.tables.values():
@@ -110,8 +108,7 @@ def clone(
             raise DamagedSavepoint(f"{JOB_FILE} of the savepoint is empty; use another savepoint")
         # Another job: with its own transaction ids, tables and query id (Spark runs one of an id).
         record = replace(record, id=uuid.uuid4().hex[:12], epoch=epoch, former={})
-        paths = {role: tables.get(role) for role in _FOLDERS}
-        own = ((JOB_FILE, record.to_json()), (TABLES_FILE, paths), (METADATA_FILE, {"id": str(uuid.uuid4())}))
+        own = ((JOB_FILE, record.to_json()), (TABLES_FILE, tables), (METADATA_FILE, {"id": str(uuid.uuid4())}))
         for file, content in own:
             folder.put_bytes(file, json.dumps(content).encode())
         write_begin(folder, replace(begin, batch=last_batches(folder)[1]))

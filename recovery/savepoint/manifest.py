@@ -31,6 +31,7 @@ from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.state.checkpoint import folder as layout
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH, LastSavepoint
+from panekeeper.state.table_roles import KINDS, is_role
 
 KEY_VARIABLE = "PANEKEEPER_MANIFEST_KEY"
 _MIN_LENGTH = 16
@@ -237,8 +238,6 @@ def _signature(canonical: bytes, key: bytes) -> bytes:
 
 
 MAX_MANIFEST_BYTES = 256 * 2**20
-ROLES = ("log", "view", "quarantine", "metrics", "downtime")
-"""The tables that a job can have."""
 
 _MAX_NUMBER = 2**63 - 1
 """Of a batch, a version and a size: a long, as in Spark and Delta."""
@@ -314,8 +313,8 @@ def _folder(value: Any, name: str) -> str:
 def _tables(value: Any, name: str) -> dict[str, SavedTable]:
     found = {}
     for role, table in _mapping(value, name).items():
-        if role not in ROLES or not isinstance(table, dict) or set(table) != {"path", "version", "sha256"}:
-            raise _RuleBroken(f"{name} has more than {', '.join(ROLES)}, each with path, version and sha256")
+        if not is_role(role) or not isinstance(table, dict) or set(table) != {"path", "version", "sha256"}:
+            raise _RuleBroken(f"{name} has more than {', '.join(KINDS)}, each with path, version and sha256")
         found[role] = SavedTable(
             path=_text(table["path"], f"the path of table {role}"),
             version=_number(table["version"], f"the version of table {role}"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.recovery.savepoint.catalog import show_trusted
@@ -36,7 +36,8 @@ from panekeeper.state.compatibility import (
 )
 from panekeeper.state.errors import StateVersionError
 from panekeeper.state.handler import require_readable
-from panekeeper.state.history import History, in_force, upgraded
+from panekeeper.state.history import in_force, upgraded, upgraded_windows
+from panekeeper.state.table_roles import has_results, window_of
 
 if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import DeltaJob
@@ -114,7 +115,7 @@ def check_upgrade(
         declaration=_declaration(job, manifest),
         settings={name: spark.conf.get(name, None) for name in manifest.settings},
         versions=installed_versions(),
-        tables=asdict(job.tables),
+        tables=job.tables.by_role,
         columns=_columns(job, manifest),
         handlers=_handlers(job, archive, manifest),
     )
@@ -212,12 +213,13 @@ def _columns(job: DeltaJob, manifest: Manifest) -> dict[str, list[str]]:
     spec = _spec_with_history(job, manifest)
     schemas = job.tables.schemas(spec)
     found: dict[str, list[str]] = {}
-    for role, path in asdict(job.tables).items():
+    for role, path in job.tables.by_role.items():
         if path is None:
             continue
         if DeltaTable.isDeltaTable(spark, path):
             columns = DeltaTable.forPath(spark, path).toDF().schema
-            found[role] = column_differences(columns, without_missing(schemas[path], columns, spec))
+            of = spec.parts[window_of(role)] if has_results(role) else spec
+            found[role] = column_differences(columns, without_missing(schemas[path], columns, of))
         elif role in manifest.tables and manifest.tables[role].path == path:
             found[role] = [f"there is no table {path} any more"]
     return found
@@ -234,8 +236,12 @@ def _spec_with_history(job: DeltaJob, manifest: Manifest) -> JobSpec:
     changes = compare_declarations(in_force(manifest.declaration, manifest.batch), declaration)
     if any(one.compatibility is not Compatibility.COMPATIBLE for one in changes):
         return pipeline.spec
-    after = upgraded(manifest.declaration, declaration, committed=manifest.batch, watermark_us=None, last_pane=None)
-    return replace(pipeline.spec, history=History.of(after))
+    nothing: dict[str, Any] = {"committed": manifest.batch, "watermark_us": None}
+    if names := pipeline.spec.windows:
+        unknown = dict.fromkeys(names)
+        nothing |= {"last_panes": unknown, "edges_until_us": unknown}
+        return pipeline.spec.with_history(upgraded_windows(manifest.declaration, declaration, **nothing))
+    return pipeline.spec.with_history(upgraded(manifest.declaration, declaration, **nothing, last_pane=None))
 
 
 def _handlers(job: DeltaJob, archive: Archive, manifest: Manifest) -> dict[str, str | None]:

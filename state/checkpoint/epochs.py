@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -60,7 +60,7 @@ class Begin:
         made_at: when that was made.
         tables: role -> path of the tables that belong to the epoch.
         versions: role -> version to which a table is taken back; one that is not named stays as it is.
-        emptied: path of the view that is emptied; None: none is.
+        emptied: paths of the views that are emptied.
         batch: the last batch that the tables have from the epoch before, which is never run again; None: there is none.
         done: the `STEPS` that are done.
     """
@@ -71,7 +71,7 @@ class Begin:
     made_at: str = ""
     tables: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
-    emptied: str | None = None
+    emptied: Sequence[str] = ()
     batch: int | None = None
     done: tuple[str, ...] = ()
 
@@ -207,7 +207,9 @@ def read_begin(folder: CheckpointFolder) -> Begin | None:
     """Return how the epoch of a folder began; None for the first one of a checkpoint. Raises `CorruptState`."""
     value = read_object(folder, BEGIN_FILE)
     try:
-        return None if value is None else Begin(**{**value, "done": tuple(value["done"])})
+        return (
+            None if value is None else Begin(**{**value, **{name: tuple(value[name]) for name in ("emptied", "done")}})
+        )
     except (TypeError, KeyError) as error:
         raise CorruptState(f"{BEGIN_FILE} in {folder.place} is damaged; {_RESTORE}") from error
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.by_row.content import OrderedRows
-from panekeeper.framework.core.event_time_batch import RowCounts
+from panekeeper.framework.core.event_time_batch import RowCounts, fates_of
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
@@ -85,23 +85,26 @@ class SlidingByRowWindow:
         taken: np.ndarray = times + self.window.reach_us > self.record.watermark
         return taken
 
-    def on_rows(self, table: pa.Table) -> None:
+    def on_rows(self, table: pa.Table) -> np.ndarray:
         """Keep rows, and note those that change windows that are complete."""
         table, takes = self.keys.with_normal_keys(table), self.takes(table)
-        self.counts.rows_in += len(takes)
-        self.counts.dropped_late += int((~takes).sum())
+        fates = fates_of(takes, self._refines(table))
         if not takes.all():
             self.on_late(table.filter(pa.array(~takes)), self._lateness_text)
             table = table.filter(pa.array(takes))
         if not table.num_rows:
-            return
+            return fates
         times, first = table.column(EVENT_TIME).to_numpy(), self.record.kept.next_number
-        refines = (times < self.record.watermark) & (self.window.age_us > 0)
-        self.counts.refined_late += int(refines.sum())
-        self.counts.admitted += int((~refines).sum())
+        refines = self._refines(table)
         self.kept.add(table)
         pairs = zip((np.flatnonzero(refines) + first).tolist(), times[refines].tolist(), strict=True)
         self.record.pending += [[number, time] for number, time in pairs]
+        return fates
+
+    def _refines(self, table: pa.Table) -> np.ndarray:
+        """Return whether each row, if it is not too late, changes windows that are complete."""
+        refines: np.ndarray = (table.column(EVENT_TIME).to_numpy() < self.record.watermark) & (self.window.age_us > 0)
+        return refines
 
     def on_partial_rows(self, table: pa.Table) -> None:
         """Raise `TypeError`: a row may be in windows in which its neighbour is not."""

@@ -19,7 +19,7 @@ from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import Every
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
-from panekeeper.state.history import History, aggregates_of, column_type, in_force
+from panekeeper.state.history import WINDOWS, History, aggregates_of, column_type, in_force
 
 _PANES, _SESSIONS, _ARRIVALS = "timeInterval", "session", ("tumbling", "sliding", "batched")
 _CLOCK_PARTS = 60_000_000
@@ -82,6 +82,11 @@ def recorded_ports(declaration: Mapping[str, Any], committed: int | None = None)
     Raises `DeclarationError` for a window, or a key, that nothing can be said of.
     """
     declaration = in_force(declaration, committed)
+    if WINDOWS in declaration:
+        raise DeclarationError(
+            f"the job has several windows, {', '.join(declaration[WINDOWS])}, of which what is open is not shown; "
+            "their logs have the results"
+        )
     history = History.of(declaration)
     ports = [_part(declaration, "")]
     while f"port_{len(ports)}.window.kind" in declaration and not _is_joined(declaration):

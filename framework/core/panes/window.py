@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.event_time_batch import RowCounts
+from panekeeper.framework.core.event_time_batch import RowCounts, fates_of
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
 from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
@@ -150,17 +150,17 @@ class TimeIntervalWindow:
         """Return whether each row joins a pane."""
         return self._assign(table.column(EVENT_TIME).to_numpy()).kept
 
-    def on_rows(self, table: pa.Table) -> None:
+    def on_rows(self, table: pa.Table) -> np.ndarray:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
         table, arrived = self._without_arrival_time(self.keys.with_normal_keys(table))
         assigned = self._assign(table.column(EVENT_TIME).to_numpy())
-        self._count_rows(np.ones(table.num_rows, dtype=np.int64), assigned)
-        codes = self.keys.encode(table)
+        fates, codes = self._fates(assigned), self.keys.encode(table)
         self._fire_due(arrived, distinct(codes))
         changes = np.flatnonzero(np.diff(assigned.late)) + 1 if self.output.has_ordered_drops else ()
         for start, stop in pairwise((0, *changes, table.num_rows)):
             part = slice(start, stop)
             self._drop_or_insert(table.slice(start, stop - start), codes[part], assigned.only(part), arrived)
+        return fates
 
     def _without_arrival_time(self, table: pa.Table) -> tuple[pa.Table, int]:
         """Return rows without the time at which they arrived, and that: the one of their batch, or of the last tick."""
@@ -191,7 +191,7 @@ class TimeIntervalWindow:
                 f"{self.record.watermark} us: some are late. Nothing was committed; the checkpoint was changed by "
                 "something else than its job. Restore it from a savepoint"
             )
-        self._count_rows(numbers, assigned)
+        self.counts.add(self._fates(assigned), numbers)
         self._insert(table, self.keys.encode(table), assigned, numbers, self.record.clock or 0)
 
     def on_watermark(self, watermark: int) -> None:
@@ -273,18 +273,12 @@ class TimeIntervalWindow:
     def _assign(self, times: np.ndarray) -> Assignment:
         return assign(self.window, self.geometry, times, self.record.watermark, flushed=self.record.flushed)
 
-    def _count_rows(self, numbers: np.ndarray, assigned: Assignment) -> None:
-        """Count rows; `numbers` says how many each entry stands for."""
-        kept, refined = assigned.kept, 0
+    def _fates(self, assigned: Assignment) -> np.ndarray:
+        refines = np.zeros(len(assigned.kept), dtype=np.bool_)
         if self.record.watermark != NO_WATERMARK:
-            ends = self.geometry.ends(assigned.oldest[kept])
-            refined = int(numbers[kept][ends <= self.record.watermark].sum())
-        rows, admitted, gaps = (int(some.sum()) for some in (numbers, numbers[kept], numbers[assigned.outside]))
-        self.counts.rows_in += rows
-        self.counts.outside += gaps
-        self.counts.refined_late += refined
-        self.counts.admitted += admitted - refined
-        self.counts.dropped_late += rows - admitted - gaps
+            ends = self.geometry.ends(assigned.oldest[assigned.kept])
+            refines[assigned.kept] = ends <= self.record.watermark
+        return fates_of(assigned.kept, refines, assigned.outside)
 
     # -- apply -----------------------------------------------------------------------------------------------
 

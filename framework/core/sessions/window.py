@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.event_time_batch import RowCounts
+from panekeeper.framework.core.event_time_batch import RowCounts, RowFate, fates_of
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
@@ -115,30 +115,33 @@ class SessionWindow:
         taken: np.ndarray = (gaps > 0) & ~self._is_closed(table.column(EVENT_TIME).to_numpy() + gaps)
         return taken
 
-    def on_rows(self, table: pa.Table) -> None:
+    def on_rows(self, table: pa.Table) -> np.ndarray:
         """Process rows in arrival order: join them to sessions, drop late ones."""
         table, arrived = without_arrival_time(self.keys.with_normal_keys(table), self.record.clock)
         gaps = gaps_of(self.window, table)
         times = table.column(EVENT_TIME).to_numpy()
+        fates = np.full(table.num_rows, RowFate.OUTSIDE)
         if (without := gaps <= 0).any():
             self.output.on_no_session(table.filter(pa.array(without)), lambda _: "its gap is null, or not positive")
-            self.counts.rows_in += int(without.sum())
-            self.counts.outside += int(without.sum())
             table, times, gaps = table.filter(pa.array(~without)), times[~without], gaps[~without]
         if not table.num_rows:
-            return
+            return fates
         codes, ends = self.keys.encode(table), times + gaps
         late = self._is_closed(ends)
         self.storage.load_around(codes, times, ends)
         self._fire_due(arrived, codes)
         rows = SessionColumns.of_rows(codes, times, times, ends, arrived=arrived)
-        fires = self._fires_after(rows, late)
+        fires, joins = self._fires_after(rows, late), np.zeros(len(codes), dtype=np.bool_)
         if fires is None:
-            self._join_rows(table, rows, late)
-            return
-        for some in _rounds(codes, fires):
-            joined = self._join_rows(table.take(pa.array(some)), rows.take(some), late[some])
-            self._fire_early(distinct(joined[fires[some]]))
+            joins[:] = self._join_rows(table, rows, late) >= 0
+        else:
+            for some in _rounds(codes, fires):
+                joined = self._join_rows(table.take(pa.array(some)), rows.take(some), late[some])
+                self._fire_early(distinct(joined[fires[some]]))
+                joins[some] = joined >= 0
+        # Those that come when a session of their own would be complete refine the one that they join.
+        fates[~without] = fates_of(joins, rows.end <= self.record.watermark)
+        return fates
 
     def _join_rows(self, table: pa.Table, rows: SessionColumns, late: np.ndarray) -> np.ndarray:
         """Join rows, and return where the session of each is then; -1 for one that is dropped."""
@@ -149,7 +152,6 @@ class SessionWindow:
         if not kept.all():
             dropped = table.filter(pa.array(~kept))
             self.output.on_drop(dropped, rows.codes[~kept], self._lateness)
-        self._count(len(rows), int(kept.sum()), int((rows.end[kept] <= self.record.watermark).sum()))
         joined = np.full(len(rows), -1)
         if kept.any():
             labels = np.concatenate([labels[: len(at)], labels[len(at) :][kept]])
@@ -171,7 +173,9 @@ class SessionWindow:
         self.storage.load_around(codes, first, last + gap)
         rows = SessionColumns.of_rows(codes, first, last, last + gap, numbers)
         at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
-        self._count(int(numbers.sum()), int(numbers.sum()), int(table.column(REFINING_COLUMN).to_numpy().sum()))
+        refining = table.column(REFINING_COLUMN).to_numpy()
+        self.counts.add(np.full(len(numbers), RowFate.ADMITTED), numbers - refining)
+        self.counts.add(np.full(len(numbers), RowFate.REFINED_LATE), refining)
         self._insert(table, rows, at, labels)
 
     def on_watermark(self, watermark: int) -> None:
@@ -301,13 +305,6 @@ class SessionWindow:
         )
         return joins.join(given), held
 
-    def _count(self, rows: int, admitted: int, refining: int) -> None:
-        """Count rows; `refining` are those of the admitted that come when a session of their own would be complete."""
-        self.counts.rows_in += rows
-        self.counts.refined_late += refining
-        self.counts.admitted += admitted - refining
-        self.counts.dropped_late += rows - admitted
-
     def _lateness(self, time: int | None) -> str:
         if self.record.flushed or time is None:
             return "the job was flushed; its windows take no more rows"
@@ -362,7 +359,6 @@ class SessionWindow:
             labels.append(_LATE if join.session is None else join.session.label)
         insert_until(len(rows))
         kept = np.array(labels, dtype=np.int64) != _LATE
-        self._count(len(rows), int(kept.sum()), int((rows.end[kept] <= self.record.watermark).sum()))
         joined = np.full(len(rows), -1)
         if kept.any():
             final = [joins.label_of(one) for one in (*range(len(at)), *(one for one in labels if one != _LATE))]

@@ -30,6 +30,7 @@ from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupPr
 from panekeeper.framework.engine.session.python_workers import DeferredProcessor, freeze_gc
 from panekeeper.state.checkpoint.job_record import RunRecord, begin_run
 from panekeeper.state.codec import nullable_inside, with_columns
+from panekeeper.state.history import WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -160,17 +161,20 @@ class InputPort:
 
     def _needs_rest(self) -> Literal["late", "all"] | None:
         """Return which rows may get into the quarantine behind the intake: those that a function refuses, late ones."""
-        accumulators = [bind(one, self.spec.columns) for one in (self.spec.aggregates or {}).values()]
-        if any(one.runs_user_code and not one.needs_content for one in accumulators):
-            return "all"  # it gets the rows one by one; one that needs all rows of a firing fails with all of them
-        if isinstance(self.spec.window, Session) and self.spec.window.has_column_gap:
-            return "all"  # a row may have no gap
+        for part in self.spec.parts.values():
+            accumulators = [bind(one, part.columns) for one in (part.aggregates or {}).values()]
+            if any(one.runs_user_code and not one.needs_content for one in accumulators):
+                return "all"  # it gets the rows one by one; one that needs all rows of a firing fails with all of them
+            if isinstance(part.window, Session) and part.window.has_column_gap:
+                return "all"  # a row may have no gap
         return "late" if self.spec.uses_event_time else None
 
     def folding(self) -> RowFolding | SessionFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
         intake = self.intake
         if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file or intake.dedupe:
+            return None
+        if self.spec.windows:  # their slices differ, and so do the rows that are late for them
             return None
         return SessionFolding.of(self.spec) if self.spec.has_sessions else RowFolding.of(self.spec)
 
@@ -221,6 +225,8 @@ class Pipeline:
     def declaration(self) -> dict[str, Any]:
         """Return what a checkpoint records of the job, and a later start compares."""
         spec = self.spec
+        if spec.windows:
+            return {WINDOWS: {name: replace(self, spec=one).declaration() for name, one in spec.windows.items()}}
         computed: dict[str, Any] = {}
         if spec.aggregates is not None:
             computed["aggregate"] = {name: one.declaration() for name, one in spec.aggregates.items()}

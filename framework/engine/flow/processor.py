@@ -6,8 +6,9 @@ windows do with them.
 With event time Spark keeps one timer a group, at the watermark at which the group next has something to do; so a
 batch that only moves the watermark triggers the timers of the groups that are due, and of no others.
 
-A packed output row is `(tag, n, to_driver, body)`: "results" and "rejected" are Arrow segments of n rows, "counts" is a
-JSON object for the driver. Segments are for the driver, too, if all of one tag and group are few bytes.
+A packed output row is `(tag, n, to_driver, body)`: "results", "view" and "rejected" are Arrow segments of n rows, those
+of one of several windows with its name, as "results:hour"; "counts" is a JSON object for the driver. Segments are for
+the driver, too, if all of one tag and group are few bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import BatchOutcome, with_port_column
+from panekeeper.framework.core.steps import BatchOutcome, in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
@@ -46,6 +47,13 @@ _SEGMENT_BYTES = 2**19
 """Output is cut into segments of about so many bytes, however many firings a batch has. Spark puts `maxRecordsPerBatch`
 of them into one Arrow batch, which must stay below 2 GB."""
 
+RESULTS = "results"
+"""Tag of the rows that the log gets, and a sink of the user's own."""
+VIEW = "view"
+"""Tag of the rows that the view gets, where they are others than those of the log."""
+REJECTED = "rejected"
+"""Tag of the rows that the quarantine gets."""
+
 _BATCH_ID = "streaming.sql.batchId"  # set by Spark for every task of a micro-batch
 _REASONS = {
     "flush": CheckpointReason.FINAL,
@@ -53,6 +61,15 @@ _REASONS = {
     "drain": CheckpointReason.DRAIN,
 }
 """Why a batch with such a command is a checkpoint, the first one first."""
+
+
+def tag_of(kind: str, window: str) -> str:
+    """Return the tag of rows of this kind; `window` names one of several windows.
+
+    >>> tag_of(RESULTS, ""), tag_of(VIEW, "hour")
+    ('results', 'view:hour')
+    """
+    return f"{kind}:{window}" if window else kind
 
 
 class KeyGroupProcessor(StatefulProcessor):
@@ -163,9 +180,9 @@ def ceil_ms(us: int) -> int:
 
 def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome, *, driver_bytes: int) -> list[Row]:
     refused = [(row.n, bytes(row.body)) for row in packed if row.kind == "rejected"]
-    if spec.other_ports:  # the quarantine has a column for the port
+    if spec.other_ports or spec.windows:  # the quarantine has a column for the port, or the window
         refused = [
-            (row.n, to_segment(with_port_column(from_segment(bytes(row.body)), row.port, spec.rejected_schema)))
+            (row.n, to_segment(in_quarantine_of(spec, from_segment(bytes(row.body)), row.port)))
             for row in packed
             if row.kind == "rejected"
         ]
@@ -173,16 +190,17 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
     # Marks in the stream are of the same kinds, at places between these two.
     control_rows = [row for row in packed if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS)]
     start = max((row for row in control_rows if row.kind == "resume"), key=lambda row: row.pos, default=None)
-    rows = _tagged("rejected", [*refused, *_segments(outcome.rejected)], driver_bytes)
-    rows += _tagged("results", [*_segments(outcome.results)], driver_bytes)
-    rows += _tagged("view", [*_segments(outcome.view)], driver_bytes)
+    rows = _tagged(REJECTED, [*refused, *_segments(outcome.rejected)], driver_bytes)
+    for window, one in outcome.parts.items():
+        rows += _tagged(tag_of(RESULTS, window), [*_segments(one.results)], driver_bytes)
+        rows += _tagged(tag_of(VIEW, window), [*_segments(one.view)], driver_bytes)
     counts = {
         **outcome.counts,
         "rows_in": quarantined + sum(row.n for row in packed if row.kind in ("rows", "partial")),
         "quarantined": quarantined,
         "group": group,
         "open_panes": outcome.open_panes,
-        "firings": 0 if outcome.results is None else outcome.results.num_rows,
+        "firings": outcome.firings,
         "watermark": outcome.watermark,
         "tuples": outcome.kept_rows,
         "due": outcome.due_watermark_us,

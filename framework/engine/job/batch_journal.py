@@ -32,7 +32,7 @@ one gets the record, and the other one ends.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -44,6 +44,7 @@ from panekeeper.framework.core.aggregates.groups import RANK
 from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, JobSpec
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.framework.declarations.errors import CheckpointInUse, JobFailed, PanekeeperError, SinkError
+from panekeeper.framework.engine.flow.processor import REJECTED, RESULTS, VIEW, tag_of
 from panekeeper.framework.engine.job.query import spark_commit
 from panekeeper.framework.engine.job.table_checks import (
     TableRecord,
@@ -55,9 +56,6 @@ from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.framework.engine.sink.batch_output import (
-    REJECTED,
-    RESULTS,
-    VIEW,
     BatchOutput,
     read_large_rows,
     rows_and_hashes,
@@ -82,6 +80,7 @@ from panekeeper.state.prepared import (
     prepare,
     read_prepared,
 )
+from panekeeper.state.table_roles import kind_of, role_of, window_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,8 +92,6 @@ if TYPE_CHECKING:
     from panekeeper.state.checkpoint.folder import LocalFolder
     from panekeeper.state.checkpoint.job_record import JobRecord
 
-_OUTPUTS = {"log": RESULTS, "quarantine": REJECTED, "view": RESULTS, "downtime": "downtime", "metrics": "metrics"}
-"""Role of a table -> which rows of a batch it gets; in the order of their commits."""
 _log = logger("job")
 
 
@@ -250,8 +247,9 @@ class BatchJournal:
                     "order. No table has any of them; start the job again, which runs the whole batch again"
                 )
         rows = _recorded_rows(batch, spec, context)
-        if self.declared.get("view") is None:
-            rows.pop(VIEW, None)
+        for window in spec.parts:
+            if self.declared.get(role_of("view", window)) is None:
+                rows.pop(tag_of(VIEW, window), None)
         writes = [
             TableWrite(
                 role=role,
@@ -260,9 +258,9 @@ class BatchJournal:
                 transaction=self.record.transaction(role),
                 after=self.tables.get(role, {}).get("batch", -1),
                 rows=name,
-                **(newest_by(spec) if role == "view" else {}),
+                **(newest_by(spec.parts[window_of(role)]) if kind_of(role) == "view" else {}),
             )
-            for role, name in (_OUTPUTS | ({"view": VIEW} if VIEW in rows else {})).items()
+            for role, name in _outputs(spec, rows).items()
             if (path := self.declared.get(role)) is not None and name in rows
         ]
         written = {one.role: {"path": one.path, "id": one.table, "batch": batch.number} for one in writes}
@@ -335,7 +333,7 @@ class BatchJournal:
                 return replace(one, path=path, table=id_)
         what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
         is_declared = declared is not None and place_of(declared) == place_of(one.path)
-        if one.role == "view" and not is_declared:  # the log has all that the view has
+        if kind_of(one.role) == "view" and not is_declared:  # the log has all that the view has
             _log.warning("%s is gone: they are left out", what)
             return None
         raise SinkError(
@@ -351,6 +349,18 @@ class BatchJournal:
     @cached_property
     def _folder(self) -> LocalFolder | CheckpointFiles:
         return self.files.without_java()
+
+
+def _outputs(spec: JobSpec, rows: Collection[str]) -> dict[str, str]:
+    """Return role of a table -> which rows of a batch it gets; in the order of their commits."""
+    views = {window: tag_of(VIEW, window) for window in spec.parts}
+    return {
+        **{role_of("log", window): tag_of(RESULTS, window) for window in spec.parts},
+        "quarantine": REJECTED,
+        **{role_of("view", one): tag if tag in rows else tag_of(RESULTS, one) for one, tag in views.items()},
+        "downtime": "downtime",
+        "metrics": "metrics",
+    }
 
 
 def newest_by(spec: JobSpec) -> dict[str, Any]:
@@ -370,7 +380,10 @@ def newest_by(spec: JobSpec) -> dict[str, Any]:
 
 def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> dict[str, pa.Table]:
     """Return what is recorded of each kind of rows; those that are too many for the driver without their rows."""
-    schemas = {RESULTS: spec.results_schema, VIEW: spec.results_schema, REJECTED: spec.rejected_schema}
+    schemas = {
+        tag_of(kind, window): one.results_schema for window, one in spec.parts.items() for kind in (RESULTS, VIEW)
+    }
+    schemas[REJECTED] = spec.rejected_schema
     rows = {
         tag: schema.empty_table() if tag in batch.large_tags else with_columns(batch.driver_tables[tag], schema)
         for tag, schema in schemas.items()
@@ -388,7 +401,7 @@ def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> 
             "watermark": to_datetime_if_any(batch.watermark),
             "open_panes": context.open_panes,
             "state_bytes": context.state_bytes,
-            "firings": batch.rows["results"],
+            "firings": batch.firings,
             "late_ms": None if batch.late_us is None else batch.late_us // 1000,
             "errors": [*batch.errors_by_reason.items()],
             "seconds": round((now_us() - context.started_us) / 1e6, 3),

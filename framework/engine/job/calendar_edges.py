@@ -18,23 +18,24 @@ from panekeeper.framework.engine.session.settings import format_of_state, stored
 from panekeeper.state.history import History, calendars_with_other_data
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
 from panekeeper.state.spark_store import HEADER, SEGMENTS
+from panekeeper.state.store import WindowStore
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 
 
 def edges_until(
-    files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any], watermark_us: int | None
+    files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any], watermark_us: int | None, name: str = ""
 ) -> int | None:
     """Return the end of the last pane with rows in any key group, or the watermark, if that is later; us.
 
-    None: no pane has had rows, or no data changed.
+    `name` is that of the window, if it is one of several. None: no pane has had rows, or no data changed.
     """
     until: list[int] = []
     for window in calendars_with_other_data(old, new):
         until += [] if watermark_us is None else [watermark_us]
         with format_of_state(files.spark):
-            for body in _headers(files, window):
+            for body in stored_headers(files, WindowStore.name_of(name) if name else _part_of(window)):
                 until.append(reached(IntervalRecord.decode(body), old, window))
     return max((one for one in until if one != NO_WATERMARK), default=None)
 
@@ -52,13 +53,18 @@ def reached(record: IntervalRecord, declaration: Mapping[str, Any], window: str)
     return max(record.watermark, int(panes.starts(np.array([max(record.panes) + 1]))[0]))
 
 
-def _headers(files: CheckpointFiles, window: str) -> Iterator[bytes]:
-    """Yield the headers of a window in all key groups: of the first port, or of one with its number."""
+def _part_of(window: str) -> str:
+    """Return the part of the store that a window has; empty: it is that of the first port, and has none."""
     port = window.partition(".")[0].removeprefix("port_")
-    if port == "window":
+    return "" if port == "window" else f"port {port}"
+
+
+def stored_headers(files: CheckpointFiles, part: str) -> Iterator[bytes]:
+    """Yield the headers of a part of the store in all key groups; of the whole, if it is empty."""
+    if not part:
         rows = stored_state(files.spark, files.place, HEADER).select("value.body")
     else:
         segments = stored_state(files.spark, files.place, SEGMENTS)
-        rows = segments.where(segments["user_map_key.kind"] == f"port {port}/header").select("user_map_value.body")
+        rows = segments.where(segments["user_map_key.kind"] == f"{part}/header").select("user_map_value.body")
     for (body,) in rows.toLocalIterator():
         yield bytes(body)

@@ -33,7 +33,7 @@ from panekeeper.framework.declarations.errors import (
     SetupError,
     SinkError,
 )
-from panekeeper.framework.engine.job.calendar_edges import edges_until
+from panekeeper.framework.engine.job.calendar_edges import edges_until, stored_headers
 from panekeeper.framework.engine.session.environment import check_packages, class_is_loadable
 from panekeeper.framework.engine.session.java_libraries import S3, require_libraries
 from panekeeper.framework.engine.session.python_workers import prepare_workers, require_packages
@@ -44,7 +44,6 @@ from panekeeper.framework.engine.session.settings import (
     format_of_state,
     require_recorded_settings,
     settings_to_record,
-    stored_state,
     task_numbers,
 )
 from panekeeper.framework.engine.session.spark_errors import first_line
@@ -79,13 +78,22 @@ from panekeeper.state.compatibility import (
     name_change,
     stored_form,
 )
-from panekeeper.state.history import History, aggregates_of, begun_again, declared_part, in_force, upgraded
+from panekeeper.state.history import (
+    WINDOWS,
+    aggregates_of,
+    begun_again,
+    declarations_by_window,
+    declared_part,
+    in_force,
+    upgraded,
+    upgraded_windows,
+)
 from panekeeper.state.key_groups import group_ids
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import last_decided
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.spark_logs import offset_lines
-from panekeeper.state.spark_store import HEADER
+from panekeeper.state.store import WindowStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -199,7 +207,7 @@ def open_checkpoint(
 
 def with_history(pipeline: Pipeline, record: JobRecord) -> Pipeline:
     """Return the computation with what the earlier declarations of its job have left."""
-    return replace(pipeline, spec=replace(pipeline.spec, history=History.of(record.declaration)))
+    return replace(pipeline, spec=pipeline.spec.with_history(record.declaration))
 
 
 def _require_compatible(files: CheckpointFiles, known: JobRecord, name: str, declaration: Mapping[str, Any]) -> None:
@@ -281,14 +289,32 @@ def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[
     if declared_part(known.declaration) == declared and old is known.declaration:
         return known
     watermark = None if committed is None else _watermark(files, committed)
-    declaration = upgraded(
-        known.declaration,
-        declared,
-        committed=committed,
-        watermark_us=watermark,
-        last_pane=_last_pane(files, old, declared) if committed is not None else None,
-        edges_until_us=edges_until(files, old, declared, watermark) if committed is not None else None,
-    )
+    before, after = declarations_by_window(old), declarations_by_window(declared)
+    last_panes = {
+        name: None if committed is None else _last_pane(files, before[name], one, name) for name, one in after.items()
+    }
+    edges = {
+        name: None if committed is None else edges_until(files, before[name], one, watermark, name)
+        for name, one in after.items()
+    }
+    if WINDOWS in declared:
+        declaration = upgraded_windows(
+            known.declaration,
+            declared,
+            committed=committed,
+            watermark_us=watermark,
+            last_panes=last_panes,
+            edges_until_us=edges,
+        )
+    else:
+        declaration = upgraded(
+            known.declaration,
+            declared,
+            committed=committed,
+            watermark_us=watermark,
+            last_pane=last_panes[""],
+            edges_until_us=edges[""],
+        )
     return replace(known, declaration=declaration)
 
 
@@ -315,7 +341,7 @@ def _watermark(files: CheckpointFolder, committed: int) -> int | None:
     return milliseconds * 1000 if milliseconds > 0 else None
 
 
-def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any]) -> int | None:
+def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any], window: str) -> int | None:
     """Return the last pane of which a row is stored in any key group, where an added aggregate has to begin after it.
 
     It is the same for every number of key groups, and for every start until the next batch.
@@ -323,6 +349,6 @@ def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str,
     if stored_form(old) is not StoredForm.SLICES or {*aggregates_of(new)} <= {*aggregates_of(old)}:
         return None
     with format_of_state(files.spark):
-        headers = stored_state(files.spark, files.place, HEADER).select("value.body").toLocalIterator()
-        panes = [pane for (body,) in headers for pane in IntervalRecord.decode(bytes(body)).panes]
+        part = WindowStore.name_of(window) if window else ""
+        panes = [pane for body in stored_headers(files, part) for pane in IntervalRecord.decode(body).panes]
     return max(panes, default=None)

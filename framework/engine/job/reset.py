@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.errors import NotConfirmed, SinkError
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
-from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions
 from panekeeper.state.checkpoint.epochs import (
@@ -43,6 +42,7 @@ from panekeeper.state.checkpoint.job_record import (
     write_tables,
 )
 from panekeeper.state.checkpoint.lease import read_end
+from panekeeper.state.table_roles import is_owned, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -95,7 +95,7 @@ def reset_to_initial_state(
         roll_forward(files, record, lambda: spark, require_held)
     made = read_tables(files)
     # The checkpoint may be an older copy: its tables know the epochs that it does not.
-    known = [path for role, path in made.items() if role in OWNED and is_delta_table(spark, path)]
+    known = [path for role, path in made.items() if is_owned(role) and is_delta_table(spark, path)]
     in_tables = [last_epochs(transactions(spark, path), record.name).get(record.id, 0) for path in known]
     preview = ResetPreview(
         job=record.name,
@@ -107,18 +107,20 @@ def reset_to_initial_state(
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
     require_owned(spark, {role: path for role, path in made.items() if is_delta_table(spark, path)}, record)
-    view = made.get("view")  # that of its last start, whatever the declaration says now
-    if tables.view is not None and tables.view != view and is_delta_table(spark, tables.view):
-        own = "no view" if view is None else f"the view {view}"
-        raise SinkError(
-            f"the reset would empty the view {tables.view}, and the job of {files.root} was last started with {own}. "
-            "Declare the view as it was at that start; or, if it has moved, start the job once with the declaration "
-            "as it is, and reset it then"
-        )
+    # The views of its last start, whatever the declaration says now.
+    views = {role: path for role, path in made.items() if kind_of(role) == "view"}
+    for role, declared in tables.by_role.items():
+        if kind_of(role) == "view" and declared not in (None, views.get(role)) and is_delta_table(spark, str(declared)):
+            own = "no view" if role not in views else f"the view {views[role]}"
+            raise SinkError(
+                f"the reset would empty the view {declared}, and the job of {files.root} was last started with {own}. "
+                "Declare the view as it was at that start; or, if it has moved, start the job once with the "
+                "declaration as it is, and reset it then"
+            )
     require_held()
     new, begun = replace(record, epoch=preview.epoch), epoch_folder(root, preview.epoch)
     with acquire(begun.without_java(), record.name, what="the reset of job").held() as lease:
-        make_epoch(root, preview.epoch, Begin(kind="reset", tables=made, emptied=view))  # 2
+        make_epoch(root, preview.epoch, Begin(kind="reset", tables=made, emptied=tuple(views.values())))  # 2
         create_record(begun, new)
         write_tables(begun, made)
         pass_on_runs(files, begun)
@@ -135,8 +137,9 @@ def _open_panes(files: CheckpointFiles, tables: Tables) -> int:
     """Return how many panes the last batch left open of which that is known, from the metrics table."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    if not is_delta_table(files.spark, tables.metrics):
+    path = str(tables.by_role["metrics"])
+    if not is_delta_table(files.spark, path):
         return 0
-    metrics = files.spark.read.format("delta").load(tables.metrics).where("open_panes IS NOT NULL")
+    metrics = files.spark.read.format("delta").load(path).where("open_panes IS NOT NULL")
     last = metrics.agg(F.max_by("open_panes", F.struct("batch_time", "batch")).alias("open")).first()
     return int(last["open"]) if last is not None and last["open"] is not None else 0

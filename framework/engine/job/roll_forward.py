@@ -20,13 +20,13 @@ from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.sink.delta_log import jobs_since, restore_table
-from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
 from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
 from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
 from panekeeper.state.checkpoint.folder import LocalFolder, local_path
 from panekeeper.state.log import logger
+from panekeeper.state.table_roles import is_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,13 +87,14 @@ def _take_back(
     for role in sorted(begin.versions, key=lambda role: role == "metrics"):
         path, version, local = begin.tables[role], begin.versions[role], local_path(begin.tables[role])
         folder = CheckpointFiles(spark(), path) if local is None else LocalFolder(local)
-        if role not in OWNED and path not in confirmed:
+        if not is_owned(role) and path not in confirmed:
             _require_no_rows_of_others(folder, version, record)
         restore_table(spark, path, version, folder, before_commit=require_held)
-    if begin.emptied is not None and is_delta_table(spark(), begin.emptied):
-        require_held()
-        with session_of_its_own(spark()) as own_session:
-            delete_all(own_session, begin.emptied, record.transaction("reset"))
+    for view in begin.emptied:
+        if is_delta_table(spark(), view):
+            require_held()
+            with session_of_its_own(spark()) as own_session:
+                delete_all(own_session, view, record.transaction("reset"))
 
 
 def _require_no_rows_of_others(folder: CheckpointFolder, version: int, record: JobRecord) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -87,10 +87,10 @@ class Start:
 def start_job(root: CheckpointFiles, start: Start) -> Job:
     """Start a job, or resume it from its checkpoint. Raises as `DeltaJob.start`."""
     name, tables = start.pipeline.intake.name, start.tables
-    check_session(root.spark, [root.root, *filter(None, astuple(tables))])
+    check_session(root.spark, [root.root, *filter(None, tables.by_role.values())])
     for port in start.pipeline.ports:
         prepare_functions(port.intake.df)
-    require_separate_folders(root.root, asdict(tables))
+    require_separate_folders(root.root, tables.by_role)
     if not _names(root):
         require_no_rows(root.spark, tables)  # before the lease makes the folder: its volume may be missing
     with translate_full_disk(name), lease_of_current_epoch(root, name) as (files, lease):  # 1 to 3
@@ -146,7 +146,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     journal = partial(BatchJournal, files=files, writer=writer, lease=lease)
 
     def complete(record: JobRecord) -> object:
-        return journal(record=record, declared=asdict(start.tables)).complete()
+        return journal(record=record, declared=start.tables.by_role).complete()
 
     record, pipeline = open_checkpoint(files, start.pipeline, complete=complete)  # 5
     point_to(files, record)
@@ -156,7 +156,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         require_bounded_batch(port.intake.df, partial(found_files, files))
     files.before_change()
     tables = start.make_tables(spark, pipeline.spec, written)
-    paths, fresh = asdict(tables), new and not record.epoch
+    paths, fresh = tables.by_role, new and not record.epoch
     files.before_change()
     found = create_or_check(
         spark,

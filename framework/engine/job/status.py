@@ -209,7 +209,7 @@ class RunTotals:
             if batch.watermark is not None:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
-            self._firings += batch.rows["results"]
+            self._firings += batch.firings
             for reason, count in batch.errors_by_reason.items():
                 self._errors[reason] = self._errors.get(reason, 0) + count
             self._ended = self._now()
@@ -220,7 +220,7 @@ class RunTotals:
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
                 watermark=to_datetime_if_any(self._watermark),
                 open_panes=self._panes(self._open),
-                firings=batch.rows["results"],
+                firings=batch.firings,
                 seconds=clock.seconds,
                 stages=clock.stages,
                 late_seconds=None if batch.late_us is None else batch.late_us / 1e6,

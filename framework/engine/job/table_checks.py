@@ -16,7 +16,7 @@ log of the table, and is no business of a start. Tables that fit become those of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.job.checkpoint_checks import record_upgrade
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.delta_tables import OWNED
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned, secure
 from panekeeper.framework.engine.sink.library_table import FENCED
@@ -34,8 +33,9 @@ from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.folder import place_of
 from panekeeper.state.checkpoint.job_record import OWNER, is_new, write_tables
-from panekeeper.state.history import HISTORY
+from panekeeper.state.history import HISTORY, WINDOWS
 from panekeeper.state.prepared import last_decided, last_prepared
+from panekeeper.state.table_roles import has_results, is_owned, kind_of, role_of, window_of
 
 if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
@@ -100,7 +100,7 @@ def require_remembered(
 
     It has forgotten then, too, that this checkpoint owns it.
     """
-    if role in OWNED and last_transaction(path, OWNER) < 0:
+    if is_owned(role) and last_transaction(path, OWNER) < 0:
         raise SinkError(
             f"the {role} {path} has forgotten which batches it has, as a table does while "
             f"delta.setTransactionRetentionDuration is set: batch {begun} of job {record.name!r} may be in it already. "
@@ -152,7 +152,7 @@ def require_no_discarded_rows(
     earlier = record.earlier_epochs(before=record.epoch)
     own = set() if is_new else {place_of(path) for path in written}
     for role, path in tables.items():
-        if place_of(path) in own or (is_new and role != "view"):
+        if place_of(path) in own or (is_new and kind_of(role) != "view"):
             continue
         if last_transaction(path, record.joined(role)) == record.epoch:
             continue
@@ -219,10 +219,12 @@ def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec:
     """Let the tables and a sink of the user's own be those of this start, and record its declaration."""
     spark = files.spark
     files.before_change()
-    secure(spark, asdict(tables), record, writer.tables)  # before they are altered, and named as the job's own
+    secure(spark, tables.by_role, record, writer.tables)  # before they are altered, and named as the job's own
     record_upgrade(files, record)
     files.before_change()
-    for path in filter(None, (tables.log, tables.view)) if spec.history.added_columns() else ():
+    for role, path in tables.by_role.items():
+        if path is None or not has_results(role) or not spec.parts[window_of(role)].history.added_columns():
+            continue
         found = columns_of(table_metadata(spark, path))
         missing = [one for one in tables.schemas(spec)[path] if one.name not in found.names]
         if missing:
@@ -237,9 +239,10 @@ def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec:
                 ) from error
             writer.tables.reopen(path)
             fault_point("during-upgrade", 3)
-    write_tables(files, asdict(tables))
+    write_tables(files, tables.by_role)
     files.before_change()
-    writer.prepare_user_sink(spark, spec.results_schema)
+    if writer.has_user_sink:
+        writer.prepare_user_sink(spark, spec.results_schema)
 
 
 def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]) -> JobRecord:
@@ -248,9 +251,19 @@ def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]
     A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
     columns. Were they added nevertheless, no start could follow one of the second kind.
     """
-    history = record.declaration.get(HISTORY)
+    windows = record.declaration.get(WINDOWS)
+    if windows is None:
+        return replace(record, declaration=_without_columns(record.declaration, found, ""))
+    windows = {name: _without_columns(one, found, name) for name, one in windows.items()}
+    return replace(record, declaration={**record.declaration, WINDOWS: windows})
+
+
+def _without_columns(declared: Mapping[str, Any], found: Mapping[str, Metadata], window: str) -> Mapping[str, Any]:
+    """Return what is recorded of a window without the columns that neither its log nor its view has."""
+    history = declared.get(HISTORY)
     if history is None:
-        return record
-    there = {name for role in ("log", "view") if role in found for name in columns_of(found[role]).names}
+        return declared
+    tables = [found[role] for role in (role_of("log", window), role_of("view", window)) if role in found]
+    there = {name for one in tables for name in columns_of(one).names}
     retired = {name: text for name, text in history["retired"].items() if name in there}
-    return replace(record, declaration={**record.declaration, HISTORY: {**history, "retired": retired}})
+    return {**declared, HISTORY: {**history, "retired": retired}}

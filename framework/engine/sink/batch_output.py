@@ -18,20 +18,16 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.framework.engine.flow.packing import from_segment
+from panekeeper.framework.engine.flow.processor import REJECTED, RESULTS
 from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-RESULTS = "results"
-"""Tag of the rows that the log gets, and a sink of the user's own."""
-VIEW = "view"
-"""Tag of the rows that the view gets, where they are others than those of the log."""
-REJECTED = "rejected"
-"""Tag of the rows that the quarantine gets."""
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
 """Where the rows of a batch went: the first is the sum of the others."""
 _HASHES = 2**64
+_COUNTS = "counts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +38,7 @@ class BatchOutput:
         number: Spark's batch id.
         counts: where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups.
         rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine; "view":
-            rows for the view, if they are others).
+            rows for the view, if they are others; "results:hour", "view:hour": of one of several windows).
         hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
         open_panes: key group -> panes that still take rows.
@@ -81,6 +77,11 @@ class BatchOutput:
     last_control_file: int | None = None
 
     @property
+    def firings(self) -> int:
+        """Number of rows for all logs."""
+        return sum(rows for tag, rows in self.rows.items() if tag.partition(":")[0] == RESULTS)
+
+    @property
     def large_tags(self) -> list[str]:
         """Tags of the outputs that are too large for the driver."""
         return [tag for tag, rows in self.rows.items() if rows and tag not in self.driver_tables]
@@ -108,9 +109,11 @@ def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
 def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
     """Return what a batch did, added up over its packed output rows (`processor.OUTPUT_SCHEMA`)."""
     collected = list(packed)
-    groups = [json.loads(bytes(row.body)) for row in collected if row.tag == "counts"]
-    by_tag = {tag: [row for row in collected if row.tag == tag] for tag in (RESULTS, VIEW, REJECTED)}
-    by_tag = {tag: rows for tag, rows in by_tag.items() if rows or tag != VIEW}
+    groups = [json.loads(bytes(row.body)) for row in collected if row.tag == _COUNTS]
+    by_tag: dict[str, list[Any]] = {RESULTS: [], REJECTED: []}
+    for row in collected:
+        if row.tag != _COUNTS:
+            by_tag.setdefault(row.tag, []).append(row)
     return BatchOutput(
         number=number,
         counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},

@@ -30,6 +30,7 @@ from panekeeper.framework.engine.sink.library_rules import (
 from panekeeper.framework.engine.sink.library_table import LibraryTable, lowest, require_recorded
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.log import logger
+from panekeeper.state.table_roles import is_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
 
     from panekeeper.state.prepared import PreparedBatch, TableWrite
 
-OWNED = ("log", "view", "metrics")
-"""Roles of tables that no other job writes to. Nor does one to a table on S3 that only Spark writes: its commit there
-takes no condition, so it might take the place of one of another job."""
 _DEFAULT_PROPERTIES = "spark.databricks.delta.properties.defaults."
 _log = logger("sink")
 T = TypeVar("T")
@@ -198,7 +196,7 @@ class DeltaTables:
     @staticmethod
     def _shares_on_s3(to: TableWrite) -> bool:
         """Return whether Spark's commit may replace one of another job: on S3, where jobs may share the table."""
-        return to.role not in OWNED and is_s3(to.path)
+        return not is_owned(to.role) and is_s3(to.path)
 
     def _append_files(self, spark: SparkSession, rows: DataFrame, to: TableWrite, of: PreparedBatch) -> bool:
         """Append many rows, which Spark writes and the library commits, if it takes them."""

@@ -19,10 +19,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.delta_tables import OWNED, DeltaTables
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.job_record import OWNER
+from panekeeper.state.table_roles import is_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRec
     """
     own(spark, tables, record, opened)
     earlier = record.earlier_epochs(before=record.epoch)
-    without_owner = {role: path for role, path in tables.items() if role not in OWNED}
+    without_owner = {role: path for role, path in tables.items() if not is_owned(role)}
     for path, notes in _notes(tables if earlier else without_owner, earlier, record):
         opened.note(spark, path, notes)  # the tables are all there
 
@@ -90,13 +91,13 @@ def own(
 ) -> None:
     """Record that a checkpoint writes to these tables, and refuse those of another one.
 
-    Several jobs may share those that are not `OWNED`. With `take` they are the tables of this checkpoint from now on:
+    Several jobs may share those that are not owned. With `take` they are the tables of this checkpoint from now on:
     it was restored with them, or is a clone.
     """
     opened = opened or DeltaTables()
     own, *former = _owners(record)
     for role, path in tables.items():
-        if path is not None and (role in OWNED or opened.is_only_for_spark(spark, path)):
+        if path is not None and (is_owned(role) or opened.is_only_for_spark(spark, path)):
             owner = opened.own(spark, path, own, take=take)
             if owner in former:
                 owner = opened.own(spark, path, own, take=True)

@@ -22,13 +22,14 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.declarations.errors import SchemaMismatch
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
+from panekeeper.framework.engine.flow.processor import REJECTED, RESULTS
 from panekeeper.framework.engine.session.columns import column
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.batch_output import REJECTED, RESULTS
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.library_table import REPLACED
 from panekeeper.state.log import logger
+from panekeeper.state.table_roles import kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,7 +56,7 @@ class TableWriter:
 
         `packed` has the large rows, if there are any. `require_lease` is called just before each commit.
         """
-        at_once = [one for one in batch.writes if one.role in _AT_ONCE]
+        at_once = [one for one in batch.writes if kind_of(one.role) in _AT_ONCE]
         fault_point("before-delta", batch.number, at_once[0].path if at_once else "")
 
         def commit(to: TableWrite) -> None:
@@ -80,7 +81,7 @@ class TableWriter:
             _log.warning("batch %s has results for a sink that is declared no more, and may lack them", batch.number)
         _commit_in_parallel(spark, commits)
         for one in batch.writes:
-            if one.role not in _AT_ONCE:
+            if kind_of(one.role) not in _AT_ONCE:
                 commit(one)
         fault_point("after-delta-commit", batch.number)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from delta.tables import DeltaTable
@@ -44,6 +44,7 @@ from panekeeper.framework.engine.sink.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata
 from panekeeper.state.checkpoint.folder import place_of
+from panekeeper.state.table_roles import has_results, is_owned, kind_of, window_of
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTableBuilder
@@ -73,40 +74,36 @@ done; `errors`: how many rows, results and firings could not be computed, by the
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
-_RESULTS = ("log", "view")
 _PROBE = ".panekeeper-can-write"
 _OF_A_TABLE = re.compile(r"\d{20}\.(json|checkpoint\..*)")
 """A file in the log of a table that was made: one that was not yet named so is left by a start that was killed."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Tables:
-    """Paths of a job's tables.
+    """Where a job's tables are.
 
     Attributes:
-        log: every firing, append only.
-        view: the newest refinement of each pane, by MERGE; None if not wanted.
-        quarantine: rows that joined no window, with the reason.
-        metrics: one row a batch.
-        downtime: one row for each start after the first.
+        by_role: role (`state/table_roles.py`) -> path. `log`: every firing, append only. `view`: the newest refinement
+            of each pane, by MERGE; None if not wanted. `quarantine`: rows that joined no window, with the reason.
+            `metrics`: one row a batch. `downtime`: one row for each start after the first.
     """
 
-    log: str
-    view: str | None = None
-    quarantine: str
-    metrics: str
-    downtime: str
+    by_role: Mapping[str, str | None]
 
     def schemas(self, spec: JobSpec) -> dict[str, StructType]:
         """Return path -> columns."""
         columns = {
-            "log": stored_schema(spark_schema(spec.results_schema)),
-            "view": stored_schema(spark_schema(spec.results_schema)),
             "quarantine": StructType([*stored_schema(spark_schema(spec.rejected_schema)), *QUARANTINED]),
             "metrics": METRICS,
             "downtime": DOWNTIME,
         }
-        return {path: columns[role] for role, path in asdict(self).items() if path is not None}
+        results = {name: stored_schema(spark_schema(part.results_schema)) for name, part in spec.parts.items()}
+        return {
+            path: results[window_of(role)] if has_results(role) else columns[role]
+            for role, path in self.by_role.items()
+            if path is not None
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +122,7 @@ class TableLayout:
 def new_table(spark: SparkSession, role: str, schema: StructType, layout: TableLayout) -> DeltaTableBuilder:
     """Return a table that Spark is to create: all but its name or location."""
     table = DeltaTable.createIfNotExists(spark).addColumns(schema)
-    if layout.cluster_by and role in _RESULTS:
+    if layout.cluster_by and has_results(role):
         table = table.clusterBy(*layout.cluster_by)
     for name, value in _properties(role, layout).items():
         table = table.property(name, value)
@@ -133,7 +130,7 @@ def new_table(spark: SparkSession, role: str, schema: StructType, layout: TableL
 
 
 def _properties(role: str, layout: TableLayout) -> dict[str, str]:
-    return NEW_TABLE | dict(layout.properties) if role in _RESULTS else NEW_TABLE
+    return NEW_TABLE | dict(layout.properties) if has_results(role) else NEW_TABLE
 
 
 def create_or_check(
@@ -160,7 +157,7 @@ def create_or_check(
         layout: of tables that are made.
     """
     layout, described = layout or TableLayout(), dict[str, Mapping[str, Any]]()
-    roles = {path: role for role, path in asdict(tables).items()}
+    roles = {path: role for role, path in tables.by_role.items()}
     own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
     for path, schema in tables.schemas(spec).items():
         role, files, exists = roles[path], CheckpointFiles(spark, path), is_delta_table(spark, path)
@@ -183,7 +180,9 @@ def create_or_check(
         described[role] = metadata
         if exists:
             found, is_own = columns_of(metadata), place_of(path) in own
-            wanted = without_missing(schema, found, spec) if is_own and role in _RESULTS else schema
+            wanted = (
+                without_missing(schema, found, spec.parts[window_of(role)]) if is_own and has_results(role) else schema
+            )
             if lines := column_differences(found, wanted):
                 way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
                 raise SchemaMismatch(
@@ -201,7 +200,7 @@ def _create(
     spark: SparkSession, path: str, role: str, schema: StructType, layout: TableLayout, opened: DeltaTables
 ) -> Mapping[str, Any]:
     """Create a table and return its metadata: Spark would need longer to read it than the library to create it."""
-    is_clustered = layout.cluster_by and role in _RESULTS
+    is_clustered = layout.cluster_by and has_results(role)
     made = None if is_clustered else opened.create(spark, path, schema, _properties(role, layout))
     if made is not None:
         return made
@@ -226,14 +225,14 @@ def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> Str
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
     """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing."""
-    for role, path in asdict(tables).items():
+    for role, path in tables.by_role.items():
         if path is not None and is_delta_table(spark, path):
             table_metadata(spark, path)
             _require_no_rows(spark, role, path, DeltaTables())
 
 
 def _require_no_rows(spark: SparkSession, role: str, path: str, opened: DeltaTables) -> None:
-    if role in ("metrics", *_RESULTS) and opened.has_rows(spark, path):
+    if is_owned(role) and opened.has_rows(spark, path):
         raise SinkError(
             f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
             "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
@@ -274,7 +273,7 @@ def require_usable_settings(
     """
     require_lasting_transactions(path, metadata)
     changed = {"binary": "bytes as text"}
-    if role == "view":  # a merge would find no row of such a key again
+    if kind_of(role) == "view":  # a merge would find no row of such a key again
         changed["string"] = "an empty text as NULL"
     if time_zone.upper() not in _UTC:
         changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"

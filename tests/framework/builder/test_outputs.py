@@ -14,7 +14,8 @@ from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.builder.places import _moved, cluster_columns, full_name, require_view
 from panekeeper.framework.engine.job.query import trigger_options
 
-COMPUTATION = Computation(cast("Any", None))  # the folders of its tables depend on nothing else
+ONE_WINDOW: Any = SimpleNamespace(spec=SimpleNamespace(parts={"": None}, windows={}))
+COMPUTATION = Computation(ONE_WINDOW)  # the folders of its tables depend on nothing else
 CREATE = "CREATE TABLE m.view USING delta LOCATION '/old'"
 
 
@@ -69,7 +70,7 @@ def test_a_view_has_no_column_that_a_merge_uses_for_itself(name: str) -> None:
 
     def results(*columns: str) -> Any:
         schema = pa.schema({column: pa.string() for column in columns})
-        spec = SimpleNamespace(join=None, mixes_window_kinds=False, results_schema=schema)
+        spec = SimpleNamespace(join=None, mixes_window_kinds=False, parts={"": SimpleNamespace(results_schema=schema)})
         return SimpleNamespace(spec=spec)
 
     with pytest.raises(DeclarationError, match=f"the result column '{name}' has a name that a merge uses"):
@@ -85,7 +86,8 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(scheme: str, secret: 
     with pytest.raises(DeclarationError, match="credentials do not belong in a URL") as refused:
         COMPUTATION.to_delta(f"{scheme}://{secret}bucket/log")
     assert not any(word in str(refused.value) for word in ("AKIA", "hun", "ter2"))
-    assert COMPUTATION.to_delta("abfss://box@account.dfs.core.windows.net/log").tables.log.startswith("abfss://box@")
+    url = "abfss://box@account.dfs.core.windows.net/log"
+    assert COMPUTATION.to_delta(url).tables.by_role["log"] == url
 
 
 FOLDERS = {
@@ -99,18 +101,20 @@ FOLDERS = {
 @pytest.mark.parametrize("written", FOLDERS)
 def test_a_path_with_a_slash_is_a_folder(written: str) -> None:
     """Dots in it mean nothing; it is made absolute."""
-    assert Path(COMPUTATION.to_delta(written).tables.log) == Path(FOLDERS[written]).absolute().resolve()
+    assert (
+        Path(COMPUTATION.to_delta(written).tables.by_role["log"] or "") == Path(FOLDERS[written]).absolute().resolve()
+    )
 
 
 def test_a_path_object_is_always_a_folder(tmp_path: Path) -> None:
     """Nobody makes a `Path` of the name of a table."""
-    assert COMPUTATION.to_delta(Path("db.table")).tables.log == str(Path("db.table").absolute())
-    assert COMPUTATION.to_delta(tmp_path / "a.b").tables.metrics == f"{tmp_path / 'a.b'}_metrics"
+    assert COMPUTATION.to_delta(Path("db.table")).tables.by_role["log"] == str(Path("db.table").absolute())
+    assert COMPUTATION.to_delta(tmp_path / "a.b").tables.by_role["metrics"] == f"{tmp_path / 'a.b'}_metrics"
 
 
 def test_a_url_is_kept_as_it_is() -> None:
     """Object stores have dots in their names; the scheme of S3 is Spark's."""
-    assert COMPUTATION.to_delta("s3a://bucket.of.mine/log").tables.log == "s3a://bucket.of.mine/log"
+    assert COMPUTATION.to_delta("s3a://bucket.of.mine/log").tables.by_role["log"] == "s3a://bucket.of.mine/log"
     with pytest.raises(DeclarationError, match="write s3a://bucket/log"):
         COMPUTATION.to_delta("s3://bucket/log")
 

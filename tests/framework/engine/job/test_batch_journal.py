@@ -64,7 +64,7 @@ def _prepare(folder: Any, lease: Lease) -> None:
         last_drain_file=None,
         resumed_us=None,
     )
-    nothing: Any = SimpleNamespace(sparkSession=None, has_user_sink=False, results_schema=None, rejected_schema=None)
+    nothing: Any = SimpleNamespace(sparkSession=None, has_user_sink=False, parts={}, rejected_schema=None)
     record = JobRecord(name="readings", id="job", declaration={}, group_ids=(0,), versions={})
     batches = BatchJournal(files=folder, record=record, writer=nothing, lease=lease, declared={})
     batches._record(nothing, output, nothing, nothing, BatchContext(started_us=0, open_panes=None))
