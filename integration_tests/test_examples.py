@@ -13,6 +13,7 @@ import pytest
 from examples import (
     batched_alert,
     evict_before_upgrade,
+    hours_and_days,
     last_flights_of_a_plane,
     marked_sessions,
     sensor_smoothing,
@@ -90,6 +91,28 @@ def test_a_late_click_makes_one_visit_of_two(spark: SparkSession, tmp_path: Path
     ]
     view = spark.read.format("delta").load(str(tmp_path / "visits_now")).where("user = 'ann'").orderBy("session_start")
     assert [(row.clicks, row.spent) for row in view.collect()] == [(5, 35), (1, 0), (1, 0)]
+
+
+@pytest.mark.release
+def test_a_flight_that_is_late_for_its_hour_is_in_its_day(spark: SparkSession, tmp_path: Path) -> None:
+    """The log of the days has it in a refined result, and the quarantine as late for the other window."""
+    days = [
+        (row.airport, f"{row.pane_start:%d %H:%M}", row.flights, row.worst, row.refinement)
+        for row in hours_and_days.main(spark, tmp_path).collect()
+    ]
+    assert days == [
+        ("CDG", "30 22:00", 3, 25, 0),
+        ("CDG", "30 22:00", 4, 900, 1),
+        ("ORY", "30 22:00", 1, 0, 0),
+        ("ORY", "01 22:00", 1, 40, 0),
+    ]
+    tables = {
+        name: spark.read.format("delta").load(str(tmp_path / name)).collect()
+        for name in ("now_hour", "departures_quarantine")
+    }
+    hours = sorted((row.airport, row.pane_start.hour, row.worst) for row in tables["now_hour"])
+    assert hours == [("CDG", 6, 25), ("CDG", 21, 15), ("ORY", 6, 0), ("ORY", 22, 40)]
+    assert [(row.window, row.reason) for row in tables["departures_quarantine"]] == [("hour", "LATE")]
 
 
 @pytest.mark.release

@@ -15,5 +15,6 @@ snapshots.py      Do the names in a snapshot of Spark's state stay within its fo
 spark_logs.py     What do Spark's own logs of a checkpoint say of its batches?
 spark_store.py    How is a key group kept in Spark's state store?
 store.py          What does a store offer, and how is one kept in memory?
+table_roles.py    Which tables does a job have, and what is each for?
 user_values.py    Which values can a state handler store?
 """

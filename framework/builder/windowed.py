@@ -14,7 +14,7 @@ One operator over the windows of several streams, its input ports:
 
 Several windows on the rows of one stream, with a log each:
 
-    windowed(df, name="flights", event_time="t").windows(hour=TimeInterval("1 hour"), day=Calendar("day"))
+    windowed(df, name="flights", event_time="t").windows(hour=TimeInterval("1 hour"), day=Calendar("day", zone="UTC"))
       .aggregate(n=agg.count()).to_delta("out/flights")
 
 Two streams without windows are joined, row by row:
@@ -236,8 +236,8 @@ class WindowedStream:
         The job has the results of a job for each window (docs/semantics.md section 19).
 
         Args:
-            windows: name -> window of event time, as in `hour=TimeInterval("1 hour"), day=Calendar("day")`. The name
-                ends that of its log and view.
+            windows: name -> window of event time, as in `hour=TimeInterval("1 hour"), burst=Session("10 minutes")`. The
+                name ends that of its log and view.
 
         Returns:
             The stream with its windows, which take aggregates.
@@ -252,8 +252,8 @@ class WindowedStream:
             _require_window_name(name, inputs)
             if isinstance(window, ArrivalWindow):
                 raise DeclarationError(
-                    f"{name} is {window!r}, a window in arrival order; several windows of one job are of event time, "
-                    "so give it a job of its own"
+                    f"{name} is a {type(window).__name__} window, in arrival order; several windows of one job are of "
+                    "event time, so give it a job of its own"
                 )
             with _naming(name):
                 inputs[name] = self.window(window)._input  # noqa: SLF001 -- both are steps of one declaration
