@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,7 @@ def test_what_is_of_one_window_is_refused_for_several(tmp_path: Path) -> None:
     """Operators, ports, and sinks that take the columns of one result."""
     windows: Any = stream().windows(hour=HOUR, day=DAY)
     computed = windows.aggregate(n=agg.count())
-    for declare, said in [
+    refused: list[tuple[Callable[[], object], str]] = [
         (
             lambda: windows.operator(Total(), output="n bigint"),
             "operator() handles the events of one window",
@@ -95,7 +96,8 @@ def test_what_is_of_one_window_is_refused_for_several(tmp_path: Path) -> None:
         (lambda: computed.to_delta("log").foreach_batch(print), "a sink of your own gets the results of one window"),
         (lambda: computed.to_delta("log", cluster_by="pane"), "cluster_by: there is no column 'pane'"),
         (lambda: stream(event_time=None).windows(hour=HOUR), "window hour: a TimeInterval is a range of event time"),
-    ]:
+    ]
+    for declare, said in refused:
         with pytest.raises(DeclarationError, match=re.escape(said)):
             declare()
 

@@ -185,7 +185,7 @@ def test_what_happened_is_told_by_window(early: Every | None) -> None:
 def test_a_repeat_is_left_out_for_all_windows() -> None:
     """The first of equal ids counts if it is not too late for each window; what repeats it is in none."""
     script = [[{"k": "a", "t": 1, "v": 1}, {"k": "a", "t": 12, "v": 1}, {"k": "a", "t": 13, "v": 2}], Watermark(60)]
-    windows = {"ten": TimeInterval(10), "burst": Session(15)}
+    windows: dict[str, Any] = {"ten": TimeInterval(10), "burst": Session(15)}
     job = run(
         windows=windows, aggregates={"n": agg.count()}, dedupe="v", dedupe_for="20 seconds", **STREAM, script=script
     )
@@ -198,7 +198,7 @@ def test_a_silent_stream_closes_the_panes_of_all_windows() -> None:
     """The watermark that goes on with the wall clock is one for all."""
     script = [[{"k": "a", "t": 1, "v": 1}], Clock(10), Restart(), Clock(100)]
     options: dict[str, Any] = {**STREAM, "idle_after": 5, "when_idle": "advance", "aggregates": {"n": agg.count()}}
-    windows = {"ten": TimeInterval(10), "burst": Session(30)}
+    windows: dict[str, Any] = {"ten": TimeInterval(10), "burst": Session(30)}
     job = run(windows=windows, script=script, **options)
     assert {name: len(rows) for name, rows in job.windows.items()} == {"ten": 1, "burst": 1}
     for name, window in windows.items():
