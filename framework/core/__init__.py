@@ -15,6 +15,7 @@ repeats.py              which rows repeat an id, and are left out?
 guarded_aggregates.py   what happens if an aggregate of a row or firing cannot be computed?
 operator_calls.py       what has an operator emitted, and what happens if it raises for one event?
 several_windows.py      how do several windows share the rows of one port?
+shared_folding.py       which of these are folded before they arrive?
 event_time_batch.py     how does one batch of a window in event time run: panes and sessions
 result_rows.py          what does every result row have, whichever window it is of?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?

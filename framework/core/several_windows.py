@@ -12,11 +12,12 @@ from dataclasses import asdict, replace
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.event_time_batch import EventTimeBatch, RowCounts
+from panekeeper.framework.core.event_time_batch import EventTimeBatch, RowCounts, RowFate
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
 from panekeeper.framework.core.quarantine import added_up
 from panekeeper.framework.core.state_handlers import NoPartitionControl
-from panekeeper.framework.core.steps import BatchOutcome, PortStep, Rows, of_window
+from panekeeper.framework.core.steps import BatchOutcome, PartialRows, PortStep, Rows, of_window
 from panekeeper.state.store import KeyGroupStore, WindowStore
 
 
@@ -48,6 +49,12 @@ class SeveralWindowsBatch:
         if isinstance(step, Rows):
             fates = [one.process_rows(self._of(name, step.table)) for name, one in self._windows.items()]
             self._counts.add(np.maximum.reduce(fates))
+            return
+        if isinstance(step, PartialRows):
+            self._windows[step.window].process(step)
+            if step.window == next(iter(self._windows)):  # the others have partial rows of the same rows
+                numbers = step.table.column(NUMBER_COLUMN).to_numpy()
+                self._counts.add(np.full(len(numbers), RowFate.ADMITTED), numbers)
             return
         for one in self._windows.values():
             one.process(step)

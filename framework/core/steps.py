@@ -37,10 +37,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class PartialRows:
-    """Rows in arrival order, folded on their way to the key group (`core.panes.partial_rows`); none of them is late."""
+    """Rows in arrival order, folded on their way to the key group (`core.panes.partial_rows`); none of them is late.
+
+    `window` names the one of several windows for which they are; there are such for each, of the same rows.
+    """
 
     table: pa.Table
     port: int = 0
+    window: str = ""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import BatchOutcome, Step, Watermark, in_quarantine_of
 from panekeeper.framework.engine.flow.control_stream import BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import to_steps
-from panekeeper.framework.engine.flow.packing import from_segment
+from panekeeper.framework.engine.flow.packing import from_segment, has_rows
 from panekeeper.framework.testing.memory_intake import MemoryIntake
 from panekeeper.framework.testing.results import Results, quarantined
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
@@ -147,7 +147,7 @@ class _MemoryJob:
                 table, refused = from_segment(row.body), refused + row.n
                 results.quarantine += quarantined(in_quarantine_of(self._spec, table, row.port), number)
         results.quarantine += quarantined(outcome.rejected, number)
-        rows_in = refused + sum(row.n for row in packed if row.kind in ("rows", "partial"))
+        rows_in = refused + sum(row.n for row in packed if has_rows(row.kind))
         counts = outcome.counts | {"rows_in": rows_in, "quarantined": refused, "firings": outcome.firings}
         for name in results.counts:
             results.counts[name] += counts[name]

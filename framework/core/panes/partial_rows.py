@@ -28,6 +28,7 @@ from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.declarations.firing import FiringOptions
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.history import History
+from panekeeper.state.records import NO_WATERMARK
 
 SLICE_COLUMN = "_slice"
 NUMBER_COLUMN = "_pk_number"
@@ -83,6 +84,21 @@ class RowFolding:
         if accumulators is None or not isinstance(spec.window, TimeInterval):
             return None
         return cls(spec.window, spec.keys, accumulators, spec.history)
+
+    def stay(self, rows: pa.Table, watermark: int) -> np.ndarray:
+        """Return which rows stay rows at this watermark: those that are not kept."""
+        geometry = Geometry.of(self.window, self.history)
+        stays: np.ndarray = ~assign(self.window, geometry, rows.column(EVENT_TIME).to_numpy(), watermark).kept
+        return stays
+
+    def refine(self, rows: pa.Table, watermark: int) -> np.ndarray:
+        """Return which of the rows that are kept come when all their panes are complete."""
+        geometry = Geometry.of(self.window, self.history)
+        if watermark == NO_WATERMARK:
+            return np.zeros(rows.num_rows, dtype=np.bool_)
+        assigned = assign(self.window, geometry, rows.column(EVENT_TIME).to_numpy(), watermark)
+        refines: np.ndarray = geometry.ends(assigned.oldest) <= watermark
+        return refines
 
     def fold(self, rows: pa.Table, watermark: int) -> FoldedRows | None:
         """Fold the rows that are kept at this watermark; None if that would not make them much fewer."""

@@ -30,7 +30,7 @@ from panekeeper.framework.core.steps import (
 )
 from panekeeper.framework.engine.flow import stream_clock
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from panekeeper.framework.engine.flow.packing import PROGRESS_KIND, from_segment
+from panekeeper.framework.engine.flow.packing import PARTIAL_KIND, PROGRESS_KIND, from_segment
 from panekeeper.framework.engine.flow.stream_clock import ARRIVED_KIND
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from panekeeper.state.records import Source
@@ -68,8 +68,8 @@ def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]
     for (kind, port), neighbours in groupby(ordered, key=_group_key):
         if kind == PROGRESS_KIND:
             steps.append(_progress(neighbours))
-        elif kind == "partial":
-            steps.append(PartialRows(_together(neighbours), port))
+        elif kind.startswith(PARTIAL_KIND):
+            steps.append(PartialRows(_together(neighbours), port, kind.partition(":")[2]))
         elif kind == "rows":
             steps.extend(_row_steps(list(neighbours), ports[port], port))
         else:
@@ -145,7 +145,7 @@ def _group_key(row: Any) -> tuple[str, int]:
     """What is taken together: rows of a port, progress of all, anything else of a port."""
     if row.kind == PROGRESS_KIND:
         return PROGRESS_KIND, 0
-    return "rows" if row.kind in _AT_ONE_PLACE else "partial" if row.kind == "partial" else "", row.port
+    return "rows" if row.kind in _AT_ONE_PLACE else row.kind if row.kind.startswith(PARTIAL_KIND) else "", row.port
 
 
 def _order_key(row: Any) -> tuple[int, int, str, int, int, int]:
@@ -154,7 +154,9 @@ def _order_key(row: Any) -> tuple[int, int, str, int, int, int]:
     At one place the rows come first, then the clock that passes with them, then a mark that follows them.
     """
     phase = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
-    return phase, row.port, row.lot or "", row.part, row.pos, _AT_ONE_PLACE.get(row.kind, len(_AT_ONE_PLACE))
+    # Partial rows of several windows come window by window: in which order says nothing.
+    lot = row.kind if row.kind.startswith(f"{PARTIAL_KIND}:") else row.lot or ""
+    return phase, row.port, lot, row.part, row.pos, _AT_ONE_PLACE.get(row.kind, len(_AT_ONE_PLACE))
 
 
 _AT_ONE_PLACE = {"rows": 0, ARRIVED_KIND: 1}

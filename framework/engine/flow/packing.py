@@ -7,11 +7,12 @@ A packed row is `(g, port, kind, lot, part, pos, n, body)`:
 
     g     representative id of the key group (`state/key_groups.py`)
     port  number of the input port, 0 if there is one; 0 for the control stream, which is for all ports
-    kind  "rows" | "partial" | "rejected" | "arrived" | "reached" | "watermark" | "resume" | "tick" | "clock" |
-          "evict" | "mark:window" | "mark:final" | "flush"
+    kind  "rows" | "partial" | "partial:<window>" | "rejected" | "arrived" | "reached" | "watermark" | "resume" |
+          "tick" | "clock" | "evict" | "mark:window" | "mark:final" | "flush"
     lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
     part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
-    n     number of rows; for "arrived", "reached", "watermark", "resume", "tick" and "clock" the time, us
+    n     number of rows, which those of the first of several windows have if they are partial; for "arrived",
+          "reached", "watermark", "resume", "tick" and "clock" the time, us
     body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time; of "reached" null, or a JSON
           object: "at", the time of the batch, where ports may be idle; "parts", the time of each source partition
 """
@@ -30,8 +31,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, REST
-from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.panes.partial_rows import FoldedRows, RowFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
+from panekeeper.framework.core.shared_folding import SharedFolding
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.engine.flow import stream_clock
@@ -72,6 +74,9 @@ _SEGMENT_BYTES = 2**17
 """A longer segment is split. On its way to the state, Spark puts `maxRecordsPerBatch` of them into one Arrow batch,
 which must stay far below 2 GB: the batch is not limited by bytes (`framework/engine/session/session.py`)."""
 
+PARTIAL_KIND = "partial"
+"""Kind of the packed rows that were folded; of several windows the name of one follows a colon."""
+
 PROGRESS_KIND = "reached"
 """Kind of the packed rows with the progress of event time on a port."""
 
@@ -103,6 +108,11 @@ MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "e
     MARK_AFTER_ROW: "mark:window",
     "final": "mark:final",
 }
+
+
+def has_rows(kind: str) -> bool:
+    """Return whether a packed row of this kind has good rows of the stream, or stands for some."""
+    return kind == "rows" or kind.startswith(PARTIAL_KIND)
 
 
 def to_segment(table: pa.Table) -> bytes:
@@ -156,7 +166,7 @@ class Packer:
     watermark_delay_us: int | None = None
     tells_when: bool = False
     by_partition: bool = False
-    folding: RowFolding | SessionFolding | None = None
+    folding: RowFolding | SessionFolding | SharedFolding | None = None
     batch_watermark: BatchWatermark | None = None
     rest: Literal["late", "all"] | None = None
 
@@ -271,14 +281,17 @@ class Packer:
             rows, times = stream_clock.pass_in_order(rows, sorted_later=self.sorted_later)
             packed.mark(self.group_ids, stream_clock.ARRIVED_KIND, last, times.latest, times.body)
         if self.folding is not None and packed.watermark is not None:
-            folded = self.folding.fold(rows, packed.watermark)
+            folded = _folded(self.folding, rows, packed.watermark)
         if self.rest is not None:
             rows = rows.append_column(REST, table.column(REST_COLUMN))
         if folded is not None:
-            self._pack_segments(folded.table, groups[folded.first], "partial", pos, packed, folded.numbers)
-            if not len(folded.rest):
+            parts, rest = folded
+            for number, (window, one) in enumerate(parts.items()):
+                kind = f"{PARTIAL_KIND}:{window}" if window else PARTIAL_KIND
+                self._pack_segments(one.table, groups[one.first], kind, pos, packed, one.numbers * (number == 0))
+            if not len(rest):
                 return
-            rows, groups = rows.take(pa.array(folded.rest)), groups[folded.rest]
+            rows, groups = rows.take(pa.array(rest)), groups[rest]
         may_be_late = None
         if self.rest == "late" and packed.watermark is not None:
             may_be_late = rows.column(EVENT_TIME).to_numpy() < packed.watermark
@@ -323,6 +336,16 @@ class Packer:
         for name, when in times.items():
             carried = carried.append_column(pa.field(name, pa.int64()), table.column(when).cast(pa.int64()))
         return carried
+
+
+def _folded(
+    folding: RowFolding | SessionFolding | SharedFolding, rows: pa.Table, watermark: int
+) -> tuple[Mapping[str, FoldedRows], np.ndarray] | None:
+    """Return what was folded, by window, and the positions of the rows that were not; None if none were."""
+    if isinstance(folding, SharedFolding):
+        return folding.fold(rows, watermark)
+    folded = folding.fold(rows, watermark)
+    return None if folded is None else ({"": folded}, folded.rest)
 
 
 @dataclass

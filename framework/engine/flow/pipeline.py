@@ -20,6 +20,7 @@ from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.partial_rows import RowFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
+from panekeeper.framework.core.shared_folding import SharedFolding, folding_of
 from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.framework.engine.flow.control_stream import control_rows
@@ -169,14 +170,12 @@ class InputPort:
                 return "all"  # a row may have no gap
         return "late" if self.spec.uses_event_time else None
 
-    def folding(self) -> RowFolding | SessionFolding | None:
+    def folding(self) -> RowFolding | SessionFolding | SharedFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
         intake = self.intake
         if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file or intake.dedupe:
             return None
-        if self.spec.windows:  # their slices differ, and so do the rows that are late for them
-            return None
-        return SessionFolding.of(self.spec) if self.spec.has_sessions else RowFolding.of(self.spec)
+        return folding_of(self.spec)
 
     def ordering(self) -> PortOrdering:
         """Return what the workers need to put the port's rows in order."""

@@ -30,7 +30,7 @@ from panekeeper.framework.core.steps import BatchOutcome, in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import from_segment, to_segment
+from panekeeper.framework.engine.flow.packing import from_segment, has_rows, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS, ELSEWHERE
 from panekeeper.state.checkpoint.job_record import RunRecord
@@ -196,7 +196,7 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
         rows += _tagged(tag_of(VIEW, window), [*_segments(one.view)], driver_bytes)
     counts = {
         **outcome.counts,
-        "rows_in": quarantined + sum(row.n for row in packed if row.kind in ("rows", "partial")),
+        "rows_in": quarantined + sum(row.n for row in packed if has_rows(row.kind)),
         "quarantined": quarantined,
         "group": group,
         "open_panes": outcome.open_panes,

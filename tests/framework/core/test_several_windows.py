@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper import Calendar, Cumulate, Every, Session, SlidingByRow, TimeInterval, agg
+from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.testing.run import declared_job
+from panekeeper.framework.testing.scripted_stream import ScriptedStream
 from panekeeper.testing import Clock, Restart, Watermark, assert_same_for_every_cut, run
 
 SUMS: dict[str, Any] = {"n": agg.count(), "s": agg.sum("v", where="v % 2 = 0")}
@@ -36,6 +40,8 @@ WINDOWS: list[tuple[Any, dict[str, Any]]] = [
 ]
 HAS_GAPS = {2, 15}
 """Those that rows may fall out of by no fault of theirs."""
+FOLDED = [0, 2, 11, 12, 13]
+"""Those whose rows may be folded on their way."""
 STREAM: dict[str, Any] = {
     "schema": "k string, t timestamp, v bigint, note string, gap bigint, unread string",
     "partition_by": "k",
@@ -137,6 +143,59 @@ def test_results_do_not_depend_on_the_number_of_key_groups(chosen: list[int], dr
         for key, group in groups.items():
             assert [row for row in found if row["k"] == key] == group.windows[name]
     assert all(job.counts[name] == sum(one.counts[name] for one in groups.values()) for name in job.counts)
+
+
+@given(
+    chosen=st.lists(st.sampled_from(FOLDED), min_size=1, max_size=3, unique=True),
+    batches=st.lists(
+        st.lists(
+            st.fixed_dictionaries({"k": st.sampled_from(KEYS), "t": st.integers(0, 40), "note": st.just("x")}),
+            min_size=8,
+            max_size=30,
+        )
+        | st.builds(lambda by: ("watermark", by), st.integers(1, 20)),
+        min_size=2,
+        max_size=6,
+    ),
+)
+def test_rows_that_are_folded_before_they_arrive_count_as_they_would(chosen: list[int], batches: list[Any]) -> None:
+    """Many rows for few panes, some of them late for some windows: those stay rows for all."""
+    script = [*script_of(batches), Watermark(200)]
+    job, jobs = together(chosen, script), {number: alone(number, script) for number in chosen}
+    for number, one in jobs.items():
+        assert job.windows[f"w{number}"] == list(one)
+        assert refused(job, f"w{number}", None) == refused(one)
+    late = [{row["row"]["v"] for row in one.quarantine} for one in jobs.values()]
+    assert job.counts["rows_in"] == sum(len(one) for one in script if isinstance(one, list))
+    if len(chosen) == 1:
+        assert job.counts == jobs[chosen[0]].counts
+    elif not HAS_GAPS & {*chosen}:
+        assert job.counts["dropped_late"] == len(set.intersection(*late))
+        assert job.counts["refined_late"] <= min(one.counts["refined_late"] for one in jobs.values())
+
+
+def test_a_row_is_folded_where_each_window_folds_it() -> None:
+    """One that is late for a window, or refines all, stays a row; without partial results for one nothing is folded."""
+
+    def folding(**windows: Any) -> Any:
+        job = declared_job(windows=windows, aggregates={"n": agg.count()}, **STREAM)
+        return job.computation([ScriptedStream(port.columns) for port in job.ports])._pipeline.ports[0].folding()
+
+    assert folding(ten=TimeInterval(10), tail=SlidingByRow(5)) is None
+    assert folding(ten=TimeInterval(10), early=TimeInterval(10, early=Every(rows=3))) is None
+    times = [31, 32, 33, 34, 8, 25, 35, 36]
+    rows = pa.table({"k": ["a"] * 8, "v": [*range(8)], EVENT_TIME: [1_000_000 * at for at in times]})
+    both = folding(ten=TimeInterval(10, discard_age=5), long=TimeInterval(40), burst=Session(7, discard_age=20))
+    parts, rest = both.fold(rows, 30_000_000)
+    assert (rest.tolist(), [*parts]) == ([4], ["ten", "long", "burst"])
+    both = folding(ten=TimeInterval(10, discard_age=9), twenty=TimeInterval(20, discard_age=30))
+    parts, rest = both.fold(rows, 32_000_000)
+    assert (rest.tolist(), {name: one.numbers.tolist() for name, one in parts.items()}) == (
+        [4],
+        {"ten": [6, 1], "twenty": [7]},
+    )
+    assert both.fold(rows.slice(0, 1), 32_000_000) is None
+    assert both.fold(rows.slice(0, 0), 32_000_000) is None
 
 
 def test_results_do_not_depend_on_where_batches_end() -> None:

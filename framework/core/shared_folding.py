@@ -1,0 +1,64 @@
+"""Rows of several windows that were folded before they reached their key group: partial rows for each window.
+
+A row is folded if each window folds it. One that is late for any of them stays a row, which all get; so does one that
+refines the results of all of them. So the partial rows of each window stand for the same rows, and each of these is
+admitted (docs/semantics.md section 19).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.panes.partial_rows import FoldedRows, RowFolding
+from panekeeper.framework.core.sessions.folding import SessionFolding
+
+
+def folding_of(spec: JobSpec) -> RowFolding | SessionFolding | SharedFolding | None:
+    """Return the folding of a job's rows; None if something needs the rows themselves, or their order."""
+    if spec.windows:
+        return SharedFolding.of(spec)
+    return SessionFolding.of(spec) if spec.has_sessions else RowFolding.of(spec)
+
+
+@dataclass(frozen=True)
+class SharedFolding:
+    """Folds rows on their way to the key groups. Picklable; sent to the workers.
+
+    Attributes:
+        windows: name -> the folding of each window.
+    """
+
+    windows: Mapping[str, RowFolding | SessionFolding]
+
+    @classmethod
+    def of(cls, spec: JobSpec) -> SharedFolding | None:
+        """Return the folding of a job with several windows; None if one of them does not fold."""
+        found = {name: folding_of(one) for name, one in spec.windows.items()}
+        windows = {name: one for name, one in found.items() if isinstance(one, RowFolding | SessionFolding)}
+        return cls(windows) if len(windows) == len(found) else None
+
+    def fold(self, rows: pa.Table, watermark: int) -> tuple[dict[str, FoldedRows], np.ndarray] | None:
+        """Fold what each window folds at this watermark; return it by window, and the positions of the other rows.
+
+        None: that would not make them much fewer for one of the windows.
+        """
+        if not rows.num_rows:
+            return None
+        every = self.windows.values()
+        stays = np.logical_or.reduce([one.stay(rows, watermark) for one in every])
+        stays |= np.logical_and.reduce([one.refine(rows, watermark) for one in every])
+        left = np.flatnonzero(~stays)
+        if len(left) < rows.num_rows:
+            rows = rows.take(pa.array(left))
+        found: dict[str, FoldedRows] = {}
+        for name, one in self.windows.items():
+            folded = one.fold(rows, watermark)
+            if folded is None:
+                return None
+            found[name] = FoldedRows(folded.table, left[folded.first], folded.rest)
+        return found, np.flatnonzero(stays)
