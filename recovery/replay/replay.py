@@ -162,7 +162,8 @@ def replay(
         CheckpointError: it is no checkpoint, or the state before the batch, its offsets or its control files are not
             kept; the message says from which batch on they are.
         RowsGone: the source no longer has the rows of the batch.
-        DeclarationError: no such key; or the job has state handlers, which act outside of its state.
+        DeclarationError: no such key; or the job has several windows, or state handlers, which act outside of its
+            state.
         JobFileError: the file declares no job.
     """
     opened = recorded_batch(checkpoint, batch, job=job, key=key, s3=s3, spark=spark)
@@ -201,6 +202,11 @@ def recorded_batch(
 ) -> RecordedBatch:
     """Read what is needed to run a batch again. Raises as `replay`."""
     declared = load_job(job, spark=spark) if isinstance(job, str | os.PathLike) else job
+    if windows := declared.pipeline.spec.windows:
+        raise DeclarationError(
+            f"the job has several windows, {', '.join(windows)}: its batches are not run again. Declare a job with one "
+            "of them, and try that with panekeeper.testing.run"
+        )
     folder = current_folder(checkpoint_at(checkpoint, s3))
     recorded = recorded_batches(folder, declared)
     running = declared.pipeline.intake.df.sparkSession

@@ -22,6 +22,7 @@ from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.job_record import read_record, read_tables
+from panekeeper.state.history import WINDOWS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -185,6 +186,8 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
     if found.state == "flushed":
         closed_at = max(now, closed_at or 0)
     panes, firings = _fired(tables, closed_at, most=4 * batches)
+    if record is not None and WINDOWS in record.declaration:
+        tables.notes.append("The panes of several windows are not shown.")
     return Figures(
         status=found,
         now=now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from panekeeper.framework.core.inspection.recorded import recorded_ports
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
+from panekeeper.recovery.replay.replay import recorded_batch
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.history import (
     BEFORE,
@@ -103,3 +105,10 @@ def test_what_is_open_in_several_windows_is_not_shown() -> None:
     """The inspector says so, and where the results are."""
     with pytest.raises(DeclarationError, match="the job has several windows, hour, burst, of which what is open"):
         recorded_ports(BOTH)
+
+
+def test_a_batch_of_several_windows_is_not_run_again() -> None:
+    """It is refused before anything is read."""
+    job: Any = SimpleNamespace(pipeline=SimpleNamespace(spec=SimpleNamespace(windows={"hour": HOUR, "burst": BURST})))
+    with pytest.raises(DeclarationError, match="several windows, hour, burst: its batches are not run again"):
+        recorded_batch("/nowhere", 1, job=job)
