@@ -51,6 +51,8 @@ def require_supported(spec: JobSpec) -> TimeInterval:
     window, what = spec.window, None
     if spec.other_ports or spec.join is not None:
         what = "several inputs"
+    elif spec.windows:
+        what = "several windows"
     elif not isinstance(window, TimeInterval):
         what = f"a window of the kind {type(window).__name__}"
     elif spec.aggregates is None or spec.handlers:

@@ -23,15 +23,12 @@ from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.state.checkpoint.job_record import OWNER
-from panekeeper.state.table_roles import is_owned
+from panekeeper.state.table_roles import has_results, is_owned
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from panekeeper.state.checkpoint.job_record import JobRecord
-
-_SETTLED = ("log", "view")
-"""Roles of tables to which late settlements are committed, too (`recovery/settle/settle.py`)."""
 
 
 def secure(spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, opened: DeltaTables) -> None:
@@ -72,7 +69,7 @@ def _notes(
     records = [*epochs]
     for role, path in tables.items():
         notes = {record.transaction(role): FENCED for record in records}
-        if role in _SETTLED:
+        if has_results(role):  # settlements are committed there, too (`recovery/settle/settle.py`)
             notes |= {record.settlement: FENCED for record in records}
         if joined is not None:
             notes |= {} if batch is None else {joined.transaction(role): batch}

@@ -55,6 +55,14 @@ def test_jobs_whose_results_would_not_get_everywhere_are_refused(declare: Callab
         settle("checkpoint", declare())
 
 
+def test_several_windows_are_not_settled() -> None:
+    """The tables of which window would be corrected is not said."""
+    declared = declared_job(windows={"ten": TimeInterval(10)}, partition_by="k", event_time="at", **DECLARED)
+    computation = declared.computation([ScriptedStream(port.columns) for port in declared.ports])
+    with pytest.raises(DeclarationError, match="the job has several windows, of which late rows cannot be settled"):
+        settle("checkpoint", computation.to_delta("log"))
+
+
 def test_a_batch_that_tables_may_have_in_part_is_completed_first(tmp_path: Path) -> None:
     """One that was begun and not recorded is not in any table: what was committed before it is settled."""
     job = FakeCheckpoint(tmp_path / "checkpoint")
