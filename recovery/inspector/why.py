@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_type
 
@@ -39,6 +41,7 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.sink.delta_log import newest_first
 from panekeeper.recovery.inspector.opened import Opened, opened
 from panekeeper.recovery.inspector.panes import Key, stored_group, typed_key
+from panekeeper.recovery.inspector.plain_tables import read_plain_table
 from panekeeper.recovery.storage.locations import Location, table_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import format_time
@@ -56,6 +59,8 @@ if TYPE_CHECKING:
 
 _NEAR = 3
 _MOST_KEYS = 10_000
+_MOST_ROWS = 50_000
+"""Of more rows in the quarantine Spark looks for those of a partition."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -233,24 +238,39 @@ class _Partition:
         if path is None:
             return ()
         first, last = ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
-        log = self._state.spark.read.format("delta").load(path).where(self._is_ours())
-        if "op" in log.columns:
-            log = log.where("op = 1")
-        if len(self._state.ports) > 1 and "port" in log.columns:
-            log = log.where(F.col("port") == self._port.number)
-        log = log.where((_us(first) == start) & (_us(last) == end))
-        rows = log.select("refinement", "reason", "is_final", "_metadata.file_path").distinct().collect()
-        batches = self._batches_of({unquote(row.file_path).rpartition("/")[2] for row in rows})
+        rows = self._rows_of_pane(path, {first: start, last: end})
+        batches = self._batches_of({row["file"] for row in rows})
         found = {
-            row.refinement: Firing(
-                refinement=row.refinement,
-                reason=row.reason,
-                is_final=bool(row.is_final),
-                batch=batches.get(unquote(row.file_path).rpartition("/")[2]),
+            row["refinement"]: Firing(
+                refinement=row["refinement"],
+                reason=row["reason"],
+                is_final=bool(row["is_final"]),
+                batch=batches.get(row["file"]),
             )
             for row in rows
         }
         return [one for _, one in sorted(found.items()) if one.batch is None or one.batch <= self._state.batch]
+
+    def _rows_of_pane(self, path: str, pane: Mapping[str, int]) -> list[dict[str, Any]]:
+        """Return refinement, reason, is_final and file of each firing of a pane of the partition."""
+        shown, several = ["refinement", "reason", "is_final"], len(self._state.ports) > 1
+        if (plain := read_plain_table(path, pane)) is not None:
+            plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self._port.log_keys}))
+            others = {"op": 1} | ({PORT: self._port.number} if several else {})
+            for name, value in others.items():
+                if name in plain.column_names:
+                    plain = plain.filter(pc.equal(plain.column(name), value))
+            found: list[dict[str, Any]] = plain.select([*shown, "file"]).to_pylist()
+            return found
+        log = self._state.spark.read.format("delta").load(path).where(self._is_ours())
+        if "op" in log.columns:
+            log = log.where("op = 1")
+        if several and "port" in log.columns:
+            log = log.where(F.col("port") == self._port.number)
+        for name, us in pane.items():
+            log = log.where(_us(name) == us)
+        rows = log.select(*shown, F.col("_metadata.file_name").alias("file")).distinct().collect()
+        return [row.asDict() | {"file": unquote(row.file)} for row in rows]
 
     def _batches_of(self, files: set[str]) -> dict[str, int]:
         """Return file of the log -> the batch that has written it, of those whose commits are kept."""
@@ -272,6 +292,8 @@ class _Partition:
         path = self._state.tables.get("quarantine")
         if path is None:
             return []
+        if (plain := read_plain_table(path, {})) is not None and (found := self._refused_in(plain)) is not None:
+            return found
         table = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
         for name, kind, log_name in zip(self._port.keys.names, self._port.keys.types, self._port.log_keys, strict=True):
             text = F.get_json_object("row", f"$['{name}']")
@@ -282,6 +304,25 @@ class _Partition:
         at = F.coalesce(_us("event_time"), *(F.unix_micros(one) for one in begins))  # of a row, or of a firing
         rows = table.select("reason", "detail", at.alias("at"), "batch").orderBy("batch").collect()
         return [Refusal(reason=one.reason, detail=one.detail or "", at=one.at, batch=one.batch) for one in rows]
+
+    def _refused_in(self, table: pa.Table) -> list[Refusal] | None:
+        """Return what rows of the quarantine are of the partition; None if Spark must say which text is which value."""
+        kinds = self._port.keys.types
+        if table.num_rows > _MOST_ROWS or not all(
+            pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in kinds
+        ):
+            return None
+        wanted = [self._key.values[name].as_py() for name in self._port.log_keys]
+        found = []
+        for one in table.filter(pc.less_equal(table.column("batch"), self._state.batch)).sort_by("batch").to_pylist():
+            row = json.loads(one["row"])
+            if [row.get(name) for name in self._port.keys.names] != wanted:
+                continue
+            if one["event_time"] is None and not {"pane_start", "session_start"}.isdisjoint(row):
+                return None
+            us = None if one["event_time"] is None else to_us(_in_utc(one["event_time"]) - _EPOCH, "event time")
+            found.append(Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"]))
+        return found
 
     def _is_ours(self) -> Column:
         """Return the condition for a row of the log to be of the partition."""
@@ -295,6 +336,10 @@ class _Partition:
         path = self._state.tables.get("metrics")
         if path is None:
             return {}
+        if (plain := read_plain_table(path, {})) is not None:
+            times = plain.column("watermark").cast(pa.int64()).to_pylist()
+            pairs = zip(plain.column("batch").to_pylist(), times, strict=True)
+            return {one: NO_WATERMARK if us is None else us for one, us in pairs if one <= self._state.batch}
         metrics = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
         rows = metrics.select("batch", F.unix_micros("watermark").alias("us")).collect()
         return {row.batch: NO_WATERMARK if row.us is None else row.us for row in rows}
@@ -366,10 +411,13 @@ def time_of(value: Any, what: str) -> int:
     1000000
     """
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return to_us((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH, what)
+        return to_us(_in_utc(datetime.fromisoformat(value) if isinstance(value, str) else value) - _EPOCH, what)
     except (TypeError, ValueError, AttributeError) as error:
         raise DeclarationError(f"{what} is {value!r}, which is no time; write one as 2013-03-08T10:00") from error
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def read_row(text: str) -> dict[str, Any]:

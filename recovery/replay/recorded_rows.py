@@ -317,7 +317,7 @@ class RecordedBatches:
         writer = stream.writeStream.foreachBatch(run).option("checkpointLocation", scratch.as_uri())
         try:
             query = start_with_settings(writer.start, CheckpointFiles(spark, scratch.as_uri()), self.record.settings)
-            while not has_ended(query, 1.0):
+            while not has_ended(query, 0.1):
                 pass
         except Exception as error:  # noqa: BLE001 -- as above
             failed.append(error)

@@ -184,6 +184,7 @@ class RecordedBatch:
     groups: tuple[GroupBatch, ...]
     packed: Mapping[int, Sequence[_Packed]]
     before: StoredGroups
+    after: StoredGroups
 
     @property
     def spark(self) -> SparkSession:
@@ -240,9 +241,8 @@ def recorded_batch(
     for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
         packed.setdefault(row[0], []).append(_Packed(*row))
     has_timers = pipeline.uses_watermark_timer
-    before = StoredGroups()
-    if batch:
-        before = stored_groups(running, folder.place, batch - 1, group=group, timers=has_timers)
+    asked = (batch - 1, batch)
+    before, after = stored_groups(running, folder.place, asked, group=group, timers=has_timers)
     watermark_ms = recorded.watermark_ms(batch)
     due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
     moved = watermark_step(watermark_ms) if has_timers else []
@@ -267,6 +267,7 @@ def recorded_batch(
         groups=groups,
         packed=packed,
         before=before,
+        after=after,
     )
 
 
@@ -309,7 +310,7 @@ _NOT_KEPT = "as the commit of the batch is no longer kept"
 
 def _of_state(opened: RecordedBatch, stores: Mapping[int, MemoryStore]) -> str | None:
     """Return where the state after the batch differs from the stored one; None: nowhere."""
-    after = stored_groups(opened.spark, opened.folder.place, opened.batch, group=opened.group).stores
+    after = opened.after.stores
     for group in sorted({*stores, *after}):
         what = state_difference(after[group], stores.get(group, MemoryStore()))
         if what is not None:

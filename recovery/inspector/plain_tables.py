@@ -1,0 +1,94 @@
+"""Rows of a table of the job, read without Spark, where its files are plain: on a local disk, without deletion vectors.
+
+Spark's first read of a Delta table in a session costs more than all else that an answer about one key needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
+
+from panekeeper.framework.engine.sink.library_rules import (
+    UnsupportedTable,
+    files_of,
+    local_folder,
+    open_to_read,
+    panic_as_unsupported,
+)
+
+_MILLISECOND = 1000
+_MOST_FILES, _MOST_BYTES = 500, 2**26
+"""Of more than that Spark reads a table faster."""
+_PLAIN_READER = 1
+"""Version of Delta's protocol of tables whose rows are what is in their files."""
+
+
+def read_plain_table(path: str, times: Mapping[str, int]) -> pa.Table | None:
+    """Return the rows of a table with these times, us, and the name of their `file`; None if Spark must read it."""
+    folder = local_folder(path)
+    if folder is None:
+        return None
+    try:
+        files = _files(folder)
+        if files is None:
+            return None
+        wanted = _with(files, times)
+        if wanted.num_rows > _MOST_FILES or (pc.sum(wanted.column("size_bytes")).as_py() or 0) > _MOST_BYTES:
+            return None
+        names = [unquote(one) for one in wanted.column("path").to_pylist()]
+        tables = [_rows(Path(folder), name, times) for name in names]
+    except (UnsupportedTable, DeltaError, OSError, pa.ArrowException):
+        return None
+    if not tables:
+        return None
+    return pa.concat_tables(tables, promote_options="default")
+
+
+def read_plain_files(path: str, names: Collection[str]) -> pa.Table | None:
+    """Return the rows in some files of a table, also in those that it no longer has; None if Spark must read them."""
+    folder = local_folder(path)
+    if folder is None or not names:
+        return None
+    try:
+        if _files(folder) is None or sum((Path(folder) / name).stat().st_size for name in names) > _MOST_BYTES:
+            return None
+        return pa.concat_tables([pq.ParquetFile(Path(folder) / name).read() for name in names])
+    except (UnsupportedTable, DeltaError, OSError, pa.ArrowException):
+        return None
+
+
+def _files(folder: str) -> pa.Table | None:
+    """Return the files of a table; None if its rows are not what is in them."""
+    delta = open_to_read(folder, {})
+    if delta.protocol().min_reader_version != _PLAIN_READER or delta.metadata().partition_columns:
+        return None
+    with panic_as_unsupported():
+        return files_of(delta)
+
+
+def _with(files: pa.Table, times: Mapping[str, int]) -> pa.Table:
+    """Return the files that may have rows with these times, as far as Delta knows their least and greatest, in ms."""
+    for name, us in times.items():
+        low, high = (f"{bound}.{name}" for bound in ("min", "max"))
+        if {low, high} <= {*files.column_names}:
+            before, after = _us(files.column(low)), pc.add(_us(files.column(high)), _MILLISECOND)
+            may = pc.and_(pc.less_equal(before, us), pc.greater_equal(after, us))
+            files = files.filter(pc.fill_null(may, True))
+    return files
+
+
+def _us(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    return times.cast(pa.timestamp("us")).cast(pa.int64())
+
+
+def _rows(folder: Path, name: str, times: Mapping[str, int]) -> pa.Table:
+    rows = pq.ParquetFile(folder / name).read()
+    for column, us in times.items():
+        rows = rows.filter(pc.fill_null(pc.equal(_us(rows.column(column)), us), False))
+    return rows.append_column("file", pa.array([name.rpartition("/")[2]] * rows.num_rows, pa.string()))
