@@ -49,7 +49,8 @@ class Batch:
         state_bytes: size of the state on disk before it.
         firings: rows of the log.
         plan_seconds: how long windows and state took.
-        tables_seconds: how long record and commits took; None if the commit is not in the log of the metrics.
+        tables_seconds: how long record and commits took; None if the commit is not in the log of the metrics, or the
+            next start made it.
     """
 
     number: int
@@ -174,7 +175,8 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
     now = now_us() if now is None else now
     found = status(root, now=lambda: now)
     tables = _Tables(folder := current_folder(root))
-    ran, is_cut = _batches(tables, batches)
+    outages = _outages(tables)
+    ran, is_cut = _batches(tables, batches, outages)
     if is_cut:
         tables.notes.append(f"The last {len(ran):,} batches are shown.")
     marks = {one.number: one.watermark for one in ran}
@@ -193,7 +195,7 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
         now=now,
         batches=ran,
         panes=_last_panes(panes, tables.notes),
-        outages=_outages(tables, ran),
+        outages=[one for one in outages if not ran or one.started >= ran[0].at][-_MOST_OUTAGES:],
         refusals=refusals,
         late_seconds=late,
         firings=firings,
@@ -224,7 +226,7 @@ def _last_panes(panes: list[PaneLife], notes: list[str]) -> list[PaneLife]:
     return sorted(panes, key=lambda one: (one.end, one.start))[-MOST_PANES:]
 
 
-def _batches(tables: _Tables, most: int) -> tuple[list[Batch], bool]:
+def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Batch], bool]:
     names = ("batch", "batch_time", *OUTCOMES, "watermark", "open_panes", "state_bytes", "firings", "seconds")
     found, is_cut = tables.rows("metrics", names, most)
     if found is None:
@@ -234,6 +236,8 @@ def _batches(tables: _Tables, most: int) -> tuple[list[Batch], bool]:
     for row, at, mark in zip(found.to_pylist(), _us(found, "batch_time"), _us(found, "watermark"), strict=True):
         number, seconds = row["batch"], row["seconds"] or 0.0
         done = written.get(number)
+        if done is not None and any(at < one.started and done > one.stopped for one in outages):
+            done = None  # the next start has completed the batch
         rest = None if done is None else (done - at) / _MICRO - seconds
         ran.append(
             Batch(
@@ -328,8 +332,8 @@ def _refused(tables: _Tables, marks: Mapping[int, int | None]) -> tuple[list[Ref
     return sorted(refusals, key=lambda one: (-one.rows, one.reason)), late
 
 
-def _outages(tables: _Tables, ran: list[Batch]) -> list[Outage]:
-    """Return the downtimes of this job since the first of the batches: several jobs may share the table."""
+def _outages(tables: _Tables) -> list[Outage]:
+    """Return the downtimes of this job: several jobs may share the table."""
     names = ("batch", "job", "stopped_at", "started_at", "clean", "timers_overdue", "results")
     found, _ = tables.rows("downtime", names, _MOST_ROWS)
     if found is None:
@@ -345,9 +349,9 @@ def _outages(tables: _Tables, ran: list[Batch]) -> list[Outage]:
             results=row["results"],
         )
         for row, stopped, started in rows
-        if row["job"] == tables.job and (not ran or started >= ran[0].at)
+        if row["job"] == tables.job
     ]
-    return sorted(outages, key=lambda one: one.started)[-_MOST_OUTAGES:]
+    return sorted(outages, key=lambda one: one.started)
 
 
 def _us(table: pa.Table, name: str) -> list[Any]:

@@ -41,8 +41,9 @@ def test_a_pane_is_shown_with_what_has_become_of_it(recorded: Recorded) -> None:
 
 
 def test_a_batch_has_its_counts_and_the_time_of_its_stages(recorded: Recorded) -> None:
-    """The commit of the metrics, the last of a batch, says when all of it was done."""
-    last = figures(recorded).batches[-1]
+    """The commit of the metrics, the last of a batch, says when all of it was done; not one that a later start made."""
+    *before, last = figures(recorded).batches
+    assert [one.tables_seconds for one in before] == [None, None, None]
     assert (last.number, last.rows["dropped_late"], last.open_panes, last.state_bytes) == (3, 1, 13, 3000)
     assert last.plan_seconds == 0.5
     assert last.tables_seconds is not None
