@@ -276,11 +276,12 @@ def _fired(tables: _Tables, closed_at: int | None, *, most: int) -> tuple[list[P
 
 
 def _lives(found: pa.Table, kind: str, batches: Mapping[str, int], closed_at: int | None) -> list[PaneLife]:
-    numbers = pa.array([batches.get(one) for one in found.column(FILE).to_pylist()], pa.int64())
+    files = found.column(FILE).combine_chunks()
+    numbers = pa.array([batches.get(one) for one in files.dictionary.to_pylist()], pa.int64()).take(files.indices)
     is_first = pc.cast(pc.equal(found.column("refinement"), 0), pa.int64())
     table = pa.table(
         {
-            **{edge: pa.array(_us(found, f"{kind}_{edge}"), pa.int64()) for edge in ("start", "end")},
+            **{edge: _in_us(found.column(f"{kind}_{edge}")) for edge in ("start", "end")},
             "refinement": found.column("refinement"),
             "first": is_first,
             "batch": numbers,
@@ -314,7 +315,8 @@ def _refused(tables: _Tables, marks: Mapping[int, int | None]) -> tuple[list[Ref
     found, is_cut = tables.rows("quarantine", names, _MOST_ROWS)
     if found is None or not found.num_rows:
         return [], []
-    if is_cut:
+    if is_cut or found.num_rows > _MOST_ROWS:
+        found = found.slice(0, _MOST_ROWS)
         tables.notes.append(f"Of the quarantine the newest {found.num_rows:,} rows were read.")
     times, reasons = _us(found, "quarantined_at"), found.column("reason").to_pylist()
     rows = [*zip(reasons, times, found.column("detail").to_pylist(), strict=True)]
@@ -358,9 +360,12 @@ def _us(table: pa.Table, name: str) -> list[Any]:
     """Return a column of times in us since the epoch; all None if the table does not have it."""
     if name not in table.column_names:
         return [None] * table.num_rows
-    column = table.column(name)
-    found: list[Any] = column.cast(pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64()).to_pylist()
+    found: list[Any] = _in_us(table.column(name)).to_pylist()
     return found
+
+
+def _in_us(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64())
 
 
 def _values(table: pa.Table, *names: str) -> list[list[Any]]:

@@ -24,29 +24,33 @@ FILE = "__filename"
 def newest_rows(table: Files, columns: Sequence[str], *, most: int) -> tuple[pa.Table, bool]:
     """Return the rows of the newest files, at least the `most` newest rows, and whether there are others.
 
-    Only those of the columns that the table has; and `FILE`, the name of the file of each row. Raises
-    `UnsupportedTable` for a table that only Spark can read.
+    Only those of the columns that the table has; and `FILE`, the name of the file of each row. Of a large file, which a
+    compaction makes, only the last groups of rows are read. Raises `UnsupportedTable` for a table that only Spark can
+    read.
     """
     delta = open_to_read(table.root, delta_options(table))
     files = pa.table(delta.get_add_actions(flatten=True))
-    wanted, rows = set[str](), 0
-    names, counts, times = (files.column(name).to_pylist() for name in ("path", "num_records", "modification_time"))
-    for _, name, count in sorted(zip(times, names, counts, strict=True), key=lambda one: one[:2], reverse=True):
-        if rows >= most:
-            break
-        wanted.add(file_name(name))
-        rows += count or 0
+    names, times = (files.column(name).to_pylist() for name in ("path", "modification_time"))
+    newest = [file_name(name) for _, name in sorted(zip(times, names, strict=True), reverse=True)]
     try:
         with panic_as_unsupported():
             whole = delta.to_pyarrow_dataset()
     except (DeltaError, OSError) as error:
         raise UnsupportedTable(f"the library cannot read it: {text_of(error)}") from error
-    parts = [part for part in whole.get_fragments() if file_name(part.path) in wanted]
+    fragments = {file_name(part.path): part for part in whole.get_fragments()}
+    parts, rows, is_cut = [], 0, False
+    for part in (part for name in newest for part in reversed(fragments[name].split_by_row_group())):
+        if rows >= most:
+            is_cut = True
+            break
+        parts.append(part)
+        rows += sum(group.num_rows for group in part.row_groups)
     chosen = ds.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
     found = chosen.to_table([*(name for name in columns if name in whole.schema.names), FILE])
     place = found.column_names.index(FILE)
-    short = pa.array([file_name(one) for one in found.column(FILE).to_pylist()], pa.string())
-    return found.set_column(place, FILE, short), len(wanted) < len(names)
+    coded = found.column(FILE).combine_chunks().dictionary_encode()
+    short = pa.array([file_name(one) for one in coded.dictionary.to_pylist()], pa.string())
+    return found.set_column(place, FILE, pa.DictionaryArray.from_arrays(coded.indices, short)), is_cut
 
 
 def file_name(path: str) -> str:

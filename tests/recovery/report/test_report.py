@@ -6,14 +6,18 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from panekeeper import DeclarationError, report
 from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.report.figures import Figures, PaneLife, read_figures
+from panekeeper.recovery.report.rows import newest_rows
+from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE
-from tests.recovery.report.conftest import LOG, NOON, NOW, Recorded, Seen
+from tests.recovery.report.conftest import DOWNTIME, LOG, METRICS, NOON, NOW, QUARANTINE, Recorded, Seen
 
 NOW_US = round(NOW.timestamp() * 1_000_000)
 
@@ -129,3 +133,22 @@ def test_a_browser_shows_the_page_without_errors(
     assert seen.background == ground
     assert "<script>" not in made.html
     assert "http" not in made.html.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_job_whose_tables_are_empty_has_a_page(tmp_path: Path) -> None:
+    """As between its start and its first batch."""
+    fresh = Recorded(tmp_path)
+    for role, schema in {"log": LOG, "metrics": METRICS, "quarantine": QUARANTINE, "downtime": DOWNTIME}.items():
+        DeltaTable.create(fresh.paths[role], schema=schema)
+    page = report(fresh.root).html
+    assert "No batch is in the metrics yet." in page
+    assert "cannot be read" not in page
+
+
+def test_of_a_large_file_the_last_rows_are_read(tmp_path: Path) -> None:
+    """A compaction has made one file of all, with many groups of rows."""
+    rows = pa.table({"n": pa.array(range(50_000), pa.int64())})
+    write_deltalake(tmp_path, rows, writer_properties=WriterProperties(max_row_group_size=10_000))
+    found, is_cut = newest_rows(LocalFiles(tmp_path), ["n", "other"], most=15_000)
+    assert is_cut
+    assert sorted(found.column("n").to_pylist()) == [*range(30_000, 50_000)]
