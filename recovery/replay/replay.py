@@ -120,7 +120,7 @@ class Replay:
     def steps(self) -> Iterator[StepDone]:
         """Yield the steps of the batch, one after the other, in the key group of the partition; each is run when asked.
 
-        A step has a text (`print(step)`), its `results`, and the `store` after it.
+        A step has a text (`str(step)`), its `results`, and the `store` after it.
         """
         for one in self.groups:
             yield from each_step(one.spec, one.store, one.steps, key=self.values)
