@@ -106,11 +106,14 @@ if TYPE_CHECKING:
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.rescale import rescale
     from panekeeper.recovery.upkeep.maintain import Upkeep, maintain
+    from panekeeper.recovery.what_if.advise import Advice, advise
+    from panekeeper.recovery.what_if.trial import Trial, try_job
     from panekeeper.state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Advice",
     "AllOf",
     "AnyOf",
     "ArchiveDenied",
@@ -187,12 +190,14 @@ __all__ = [
     "Time",
     "TimeInterval",
     "Timing",
+    "Trial",
     "Tumbling",
     "TupleCount",
     "UntrustedSavepoint",
     "Upkeep",
     "UserPolicy",
     "__version__",
+    "advise",
     "agg",
     "capsule",
     "check_upgrade",
@@ -218,6 +223,7 @@ __all__ = [
     "serve_metrics",
     "session",
     "settle",
+    "try_job",
     "verify",
     "why",
     "windowed",
@@ -268,6 +274,8 @@ _WHERE = {
     "panekeeper.recovery.upgrade.check": "check_upgrade",
     "panekeeper.recovery.upgrade.rescale": "rescale",
     "panekeeper.recovery.upkeep.maintain": "Upkeep maintain",
+    "panekeeper.recovery.what_if.advise": "Advice advise",
+    "panekeeper.recovery.what_if.trial": "Trial try_job",
     "panekeeper.state.handler": "CheckpointReason OpenPartition StateContext StateHandler",
 }
 """Module -> the public names that it defines."""

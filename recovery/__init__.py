@@ -15,6 +15,7 @@ upkeep/     How are the tables of a job compacted and vacuumed, so that its save
 upgrade/    Can a stopped job resume with another declaration, or with another number of shuffle partitions?
 replay/     What has a job read, and does the same come out of it again?
 settle/     What do rows that came too late change, and how do they get into the results?
+what_if/    What would a job have written with another declaration?
 drill.py    Do the tables of a job stay right when it is broken on purpose?
 doctor.py   Can a cluster run jobs, and if not, what is missing where?
 cli/        What does the command `panekeeper` take, and what does it print?

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.durations import duration_text
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.recovery import kafka
 from panekeeper.recovery.cli import output
 from panekeeper.recovery.cli.command import (
@@ -47,6 +47,7 @@ from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.compatibility import Compatibility
 
 if TYPE_CHECKING:
+    from panekeeper.framework.builder.outputs import DeltaJob
     from panekeeper.recovery.drill import Result
 
 
@@ -581,8 +582,45 @@ def _plan(options: Namespace) -> dict[str, Any]:
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.job_file import load_job
 
-    job = load_job(options.job)
-    return check_upgrade(options.location, options.name, job, s3=s3_options(options)).fields()
+    job, s3 = load_job(options.job), s3_options(options)
+    found = check_upgrade(options.location, options.name, job, s3=s3).fields()
+    return {**found, "tried": _tried(options, job)} if getattr(options, "try") else found
+
+
+def _tried(options: Namespace, job: DeltaJob) -> dict[str, Any]:
+    """Return what `try` says of a savepoint; or why it could not be tried, as where the job has another name."""
+    from panekeeper.recovery.what_if.trial import try_job
+
+    try:
+        found = try_job(options.location, job, batches=options.batches, savepoint=options.name, s3=s3_options(options))
+    except PanekeeperError as error:
+        return {"problem": str(error).splitlines()[0]}
+    return found.fields()
+
+
+def _try(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.upgrade.job_file import load_job
+    from panekeeper.recovery.what_if.trial import try_job
+
+    found = try_job(
+        options.checkpoint,
+        load_job(options.job),
+        watermark=options.watermark,
+        discard_age=options.discard_age,
+        batches=options.batches,
+        savepoint=options.savepoint,
+        limit=options.limit,
+        s3=s3_options(options),
+    )
+    return found.fields()
+
+
+def _advise(options: Namespace) -> dict[str, Any]:
+    from panekeeper.recovery.upgrade.job_file import load_job
+    from panekeeper.recovery.what_if.advise import advise
+
+    s3, job = s3_options(options), load_job(options.job)
+    return advise(options.checkpoint, job, batches=options.batches, savepoint=options.savepoint, s3=s3).fields()
 
 
 def _settle(options: Namespace) -> dict[str, Any]:
@@ -639,6 +677,12 @@ def _doctor(options: Namespace) -> dict[str, Any]:
     return {**asdict(found), "can_run": found.can_run}
 
 
+JOB_FILE = option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan", required=True)
+TRIED_BATCHES = option(
+    "--batches", "N", "only the last N batches, as far as they are kept (100)", type=int, default=100
+)
+TRIED_SAVEPOINT = option("--savepoint", "NAME", "the batches of a savepoint")
+
 OTHERS = (
     Command(
         name="maintain",
@@ -684,6 +728,8 @@ OTHERS = (
                 "JOB.PY[:NAME]",
                 "the job file; NAME (job) is a function of a Spark session that returns the declared job, or that job",
             ),
+            flag("--try", "also run the job over the last batches of the savepoint, in memory, and show what differs"),
+            TRIED_BATCHES,
             *S3,
         ),
         run=_plan,
@@ -705,6 +751,31 @@ OTHERS = (
         run=_settle,
         lines=output.settle_lines,
         exit_code=lambda _, fields: done_if(not fields["counts"]["no rows"]),
+    ),
+    Command(
+        name="try",
+        help="run a declaration over what a job has read, in memory, beside what it has written; exit code 0 only if "
+        "no result differs",
+        arguments=(
+            LOOKED_AT,
+            JOB_FILE,
+            option("--watermark", "TIME", "another watermark delay than the job file declares, as '5 minutes'"),
+            option("--discard-age", "TIME", "another discard age, as '1 hour'"),
+            TRIED_BATCHES,
+            TRIED_SAVEPOINT,
+            option("--limit", "N", "how many results that differ to print at most (10)", type=int, default=10),
+            *S3,
+        ),
+        run=_try,
+        lines=output.try_lines,
+        exit_code=lambda _, fields: done_if(fields["is_same"]),
+    ),
+    Command(
+        name="advise",
+        help="show which watermark delay has 99, 99.9 and 99.99 %% of a job's rows in time, and what each costs",
+        arguments=(LOOKED_AT, JOB_FILE, TRIED_BATCHES, TRIED_SAVEPOINT, *S3),
+        run=_advise,
+        lines=output.advise_lines,
     ),
     Command(
         name="rescale",

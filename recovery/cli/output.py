@@ -353,6 +353,11 @@ def plan_lines(fields: Fields) -> str:
         lines += [f"      {difference}" for difference in item["differences"]]
         if item["advice"]:
             lines.append(f"      {item['advice']}")
+    tried = fields.get("tried")
+    if tried is not None:
+        lines.append(
+            f"not tried: {printable(tried['problem'])}" if "problem" in tried else f"tried: {try_lines(tried)}"
+        )
     return "\n".join(lines)
 
 
@@ -402,6 +407,90 @@ def result_text(before: Fields | None, after: Fields | None) -> str:
         return "-"
     olds = {name: "none" if before is None else before[name] for name in after}
     return ", ".join(f"{name}: {olds[name]} -> {new}" for name, new in after.items() if olds[name] != new) or "-"
+
+
+def try_lines(fields: Fields) -> str:
+    """Return what `try` prints: what is declared otherwise, the figures side by side, and which results differ."""
+    lines = [f"job {fields['job']}, batches {fields['first']} to {fields['last']}, from {fields['begins']}"]
+    lines += [f"  {one}" for one in fields["changes"]] or ["  declared as recorded"]
+    names = {
+        "rows": "rows",
+        "quarantined": "quarantined",
+        "refined_late": "late, in a refinement",
+        "dropped_late": "late, dropped",
+        "results": "results",
+        "refinements": "refinements",
+    }
+    sides = fields["recorded"], fields["tried"]
+    rows = [[text, *(format_number(one[name]) for one in sides)] for name, text in names.items()]
+    rows.append(["delay of results", *(_delay_text(one["delay"]) for one in sides)])
+    lines.append(format_table(("", "recorded", "tried"), rows))
+    counts = {
+        "same": "the same",
+        "changed": "changed",
+        "only_before": "only recorded",
+        "only_after": "only tried",
+        "open_before": "not yet recorded",
+        "open_after": "not yet tried",
+    }
+    listed = [f"{fields['results'][name]:,} {text}" for name, text in counts.items() if fields["results"][name]]
+    lines.append(f"newest results: {', '.join(listed) or 'none'}")
+    lines += [
+        f"  column {name}: only {side}, not compared" for side, names in fields["columns"].items() for name in names
+    ]
+    shown = [f"  {_difference_text(one)}" for one in fields["differences"]]
+    more = sum(fields["results"][name] for name in ("changed", "only_before", "only_after")) > len(shown)
+    return "\n".join([*lines, *map(printable, shown), *(["  and more; --limit N prints them"] if more else [])])
+
+
+def _delay_text(delay: Fields) -> str:
+    """Return the least, the median and the greatest delay.
+
+    >>> _delay_text({"least": 60.0, "median": 90.0, "greatest": 7200.0})
+    '1m, median 90s, up to 2h'
+    """
+    if delay["median"] is None:
+        return "none"
+    least, median, greatest = (duration_text(delay[name]) for name in ("least", "median", "greatest"))
+    return f"{least}, median {median}, up to {greatest}"
+
+
+def _difference_text(one: Fields) -> str:
+    own = ("pane_start", "pane_end")
+    place = [f"{name}={value}" for name, value in one["place"].items() if name not in own]
+    if "pane_start" in one["place"]:
+        place.append("/".join(str(one["place"][name]) for name in own))
+    before, after = one["recorded"], one["tried"]
+    if before is None or after is None:
+        values, side = (after, "only tried") if before is None else (before, "only recorded")
+        text = ", ".join(f"{name} {value}" for name, value in (values or {}).items())
+        return f"{' '.join([*place, side])}: {text}"
+    return f"{' '.join(place)}: {', '.join(f'{name} {value} -> {after[name]}' for name, value in before.items())}"
+
+
+def advise_lines(fields: Fields) -> str:
+    """Return what `advise` prints: a table with a line for each delay, the one of the job first."""
+    heads = ("watermark", "in time", "late", "tried", "refined", "dropped", "results", "delay of results")
+
+    def row(one: Fields) -> list[str]:
+        share = (fields["rows"] - one["late"]) / fields["rows"] if fields["rows"] else 1.0
+        what = "now" if one["share"] is None else f"{one['share']} %"
+        return [
+            f"{one['watermark']} ({what})",
+            f"{share:.4%}",
+            format_number(one["late"]),
+            "as recorded" if one["behind"] is None else format_number(one["behind"]),
+            *(format_number(one[name]) for name in ("refined_late", "dropped_late", "results")),
+            _delay_text(one["delay"]),
+        ]
+
+    head = f"job {fields['job']}, batches {fields['first']} to {fields['last']}, from {fields['begins']}"
+    return "\n".join(
+        [
+            f"{head}: {fields['rows']:,} rows with an event time",
+            format_table(heads, [row(one) for one in fields["delays"]]),
+        ]
+    )
 
 
 def rescale_lines(fields: Fields) -> str:

@@ -148,12 +148,9 @@ class RecordedBatches:
             RowsGone: the source no longer has the rows.
             DeclarationError: Spark keeps state for an operator before the window, and `first` is given.
         """
-        ports = self.pipeline.ports
-        counts = [len(sources_of([one.intake.df])) for one in ports]
-        end = [*accumulate(counts)][port]
-        sources = range(end - counts[port], end)
-        with self._scratch(sources, first, last, {}) as scratch:
-            return self._run(declared(ports[port].intake.df), scratch, use, f"batches {first or 0} to {last}")
+        with self._scratch(self._sources(port), first, last, {}) as scratch:
+            stream = declared(self.pipeline.ports[port].intake.df)
+            return self._run(stream, scratch, use, f"batches {first or 0} to {last}")
 
     def packed(self, use: Callable[[DataFrame], T], batch: int, *, folds: bool = True) -> T:
         """Return what `use` makes of the input of the processor in a batch: packed rows and control rows, by `g`.
@@ -166,11 +163,24 @@ class RecordedBatches:
             RowsGone: as `rows`.
         """
         control = len(sources_of(port.intake.df for port in self.pipeline.ports))
-        moved = self._control_files(batch)
+        moved = self.control_files(batch)
         pipeline = with_history(self.pipeline, self.record)
         with self._scratch(range(control + 1), batch, batch, moved) as scratch:
             files = CheckpointFiles(self._spark, scratch.as_uri())
             return self._run(pipeline.inputs(files, self.record.group_ids, folds=folds), scratch, use, f"batch {batch}")
+
+    def has_read(self, batch: int, port: int) -> bool:
+        """Return whether a batch may have read rows of a port: one of its sources went on. Raises `CheckpointError`."""
+        self.require_kept(batch)
+        sources = self._sources(port)
+        after, before = self._offsets(batch)[2:], self._offsets(batch - 1)[2:] if batch else []
+        return any((before[one] if before else NO_OFFSET) != after[one] for one in sources)
+
+    def _sources(self, port: int) -> range:
+        """Return the numbers of the sources of a port."""
+        counts = [len(sources_of([one.intake.df])) for one in self.pipeline.ports]
+        end = [*accumulate(counts)][port]
+        return range(end - counts[port], end)
 
     def watermark_ms(self, batch: int) -> int:
         """Return the watermark that Spark had in a batch; 0 before the first one. Raises `CheckpointError`."""
@@ -277,7 +287,7 @@ class RecordedBatches:
                 f"first one is {unquote(gone[0])}; put them back under their names to read their rows again"
             )
 
-    def _control_files(self, batch: int) -> dict[str, bytes]:
+    def control_files(self, batch: int) -> dict[str, bytes]:
         """Return the control files that a batch has read. Raises `CheckpointError` if one is not kept."""
         self.require_kept(batch)
         after = [log_offset(line) for line in self._offsets(batch)[2:]]

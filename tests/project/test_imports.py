@@ -26,6 +26,7 @@ RECOVERY_ONE_WAY = (
         "upgrade",
         "replay",
         "settle",
+        "what_if",
         "drill",
         "doctor",
         "cli",

@@ -119,16 +119,24 @@ class InputPort:
 
         `quarantines`: refused rows are kept; `folds`: rows may be folded, which changes no result.
         """
+        watermark = BatchWatermark.of(checkpoint) if folds else None
+        rows, packer = self.checked(ids, watermark, quarantines=quarantines)
+        return rows.mapInArrow(packer, PACKED_SCHEMA)
+
+    def checked(
+        self, ids: tuple[int, ...], watermark: BatchWatermark | None, *, quarantines: bool
+    ) -> tuple[DataFrame, Packer]:
+        """Return the port's rows as a packer takes them, and that; arguments as for `packed` and `packer`."""
         intake = replace(self.intake, key_groups=len(ids))
         rest = intake.rest(self.carried_columns) if quarantines else None
-        packer = self.packer(ids, BatchWatermark.of(checkpoint) if folds else None, has_rest=rest is not None)
+        packer = self.packer(ids, watermark, has_rest=rest is not None)
         rows = intake.rows(
             self.carried_columns,
             rest=rest if packer.rest else None,
             arrived=self.time == ARRIVAL_TIME or intake.idle is not None or self.has_arrival_times,
             watermark=self.has_spark_watermark,
         )
-        return rows.mapInArrow(packer, PACKED_SCHEMA)
+        return rows, packer
 
     def packer(self, ids: tuple[int, ...], watermark: BatchWatermark | None, *, has_rest: bool) -> Packer:
         """Return what packs the port's rows for the key groups of these ids.

@@ -163,6 +163,8 @@ def commands_with_a_wrong_folder(folder: str) -> dict[str, list[str]]:
         "maintain": ["maintain", folder],
         "plan": ["plan", folder, "one", f"{folder}.py"],
         "panes": ["panes", folder],
+        "try": ["try", folder, "--job", f"{folder}.py"],
+        "advise": ["advise", folder, "--job", f"{folder}.py"],
         "diff": ["diff", folder, "one", "two"],
         "why": ["why", folder, "--key", "sensor=a", "--pane", "2024-05-01T10:00"],
         "replay": ["replay", folder, "--batch", "1", "--job", f"{folder}.py"],

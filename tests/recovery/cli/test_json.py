@@ -15,7 +15,8 @@ from panekeeper.recovery.cli.main import main
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from tests.recovery.conftest import FakeCheckpoint
 
-WITH_A_JOB = {"drain", "plan", "rescale", "doctor", "panes", "partitions", "why", "diff", "replay", "capsule", "settle"}
+INSPECTED = {"panes", "partitions", "why", "diff"}
+WITH_A_JOB = {"drain", "plan", "rescale", "doctor", "replay", "capsule", "settle", "try", "advise", *INSPECTED}
 """These are run where they have one: `test_drain.py`, and on Spark in `integration_tests/recovery/`."""
 
 LINES: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {

@@ -1,0 +1,456 @@
+"""`try_job`: another declaration over the batches that a job has run, beside what it has written.
+
+The rows are read again by the offsets of the batches, with their times and commands. They go through the windows in
+memory, in a scratch folder: from the state that the job had before the first of them, if it fits the declaration, else
+from nothing. The job may run meanwhile.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from panekeeper.framework.declarations.durations import Duration, us_text
+from panekeeper.framework.declarations.errors import CheckpointError, CorruptState, DeclarationError, ForeignCheckpoint
+from panekeeper.framework.engine.session.settings import format_of_state, stored_state
+from panekeeper.framework.engine.session.spark_errors import all_said
+from panekeeper.recovery.inspector.records import as_fields
+from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
+from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
+from panekeeper.recovery.savepoint.catalog import show_trusted
+from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
+from panekeeper.recovery.storage.files import Files, LocalFiles
+from panekeeper.recovery.storage.locations import Location, checkpoint_at, open_archive
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.recovery.what_if.comparison import Comparison, Run, Shape, Written, compare, delays_us, refinements
+from panekeeper.recovery.what_if.options import with_options
+from panekeeper.recovery.what_if.recorded_input import RecordedInput, read_input
+from panekeeper.recovery.what_if.recorded_results import recorded_counts, recorded_log
+from panekeeper.recovery.what_if.rehearsal import Beginning, Rehearsal
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, CheckpointFolder, batch_numbers
+from panekeeper.state.checkpoint.job_record import JobRecord, read_ports, read_record, read_tables
+from panekeeper.state.compatibility import (
+    Compatibility,
+    StoredForm,
+    as_recorded,
+    compare_declarations,
+    name_change,
+    stored_form,
+)
+from panekeeper.state.history import (
+    BEFORE,
+    History,
+    aggregates_of,
+    calendars_with_other_data,
+    declared_part,
+    in_force,
+    upgraded,
+)
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.spark_store import HEADER, SEGMENTS
+from panekeeper.state.store import MemoryStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from panekeeper.framework.builder.outputs import DeltaJob
+    from panekeeper.framework.engine.flow.packing import Packer
+    from panekeeper.framework.engine.flow.pipeline import Pipeline
+
+BATCHES = 100
+"""So many of the last batches are tried, if nothing else is said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What came of the rows of some batches.
+
+    Attributes:
+        rows: how many came in.
+        refined_late: how many came after their pane had fired, and are in a refinement.
+        dropped_late: how many came after all their panes were closed, and are in no result.
+        quarantined: how many the intake has refused.
+        results: rows of the log.
+        refinements: those of them that replace an earlier one.
+        delay_us: by how far event time was past the end of a pane when its first result on completion came: the least,
+            the median and the greatest; None without such results.
+    """
+
+    rows: int
+    refined_late: int
+    dropped_late: int
+    quarantined: int
+    results: int
+    refinements: int
+    delay_us: tuple[int, int, int] | None
+
+    @property
+    def late(self) -> int:
+        """How many rows were late: refined results, or were dropped."""
+        return self.refined_late + self.dropped_late
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A declaration that was tried over batches of a job.
+
+    Attributes:
+        job: the name of the job.
+        first: the first batch.
+        last: the last batch.
+        changes: what is declared otherwise than the job has recorded, in words.
+        begins: what it began with.
+        recorded: what the job has done.
+        tried: what it would have done.
+        results: how the results of both compare.
+    """
+
+    job: str
+    first: int
+    last: int
+    changes: tuple[str, ...]
+    begins: str
+    recorded: Figures
+    tried: Figures
+    results: Comparison
+
+    @property
+    def is_same(self) -> bool:
+        """Whether no result differs that both must have by now."""
+        return not self.results.differs
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields, as `panekeeper try --json` prints them."""
+        results = self.results
+        names = ("same", "changed", "only_before", "only_after", "open_before", "open_after")
+        return {
+            "job": self.job,
+            "first": self.first,
+            "last": self.last,
+            "changes": [*self.changes],
+            "begins": self.begins,
+            "recorded": figures_fields(self.recorded),
+            "tried": figures_fields(self.tried),
+            "is_same": self.is_same,
+            "results": {name: getattr(results, name) for name in names},
+            "columns": {"recorded": [*results.columns_before], "tried": [*results.columns_after]},
+            "differences": [
+                {
+                    "place": as_fields(dict(one.place)),
+                    "recorded": None if one.before is None else as_fields(dict(one.before)),
+                    "tried": None if one.after is None else as_fields(dict(one.after)),
+                }
+                for one in results.first
+            ],
+        }
+
+
+def figures_fields(figures: Figures) -> dict[str, Any]:
+    """Return figures as JSON-able fields; delays in seconds."""
+    found: dict[str, Any] = {name: value for name, value in vars(figures).items() if name != "delay_us"}
+    delays = figures.delay_us or (None, None, None)
+    seconds = (None if us is None else us / 1_000_000 for us in delays)
+    return found | {"delay": dict(zip(("least", "median", "greatest"), seconds, strict=True))}
+
+
+def try_job(
+    checkpoint: Location,
+    job: DeltaJob,
+    *,
+    watermark: Duration | None = None,
+    discard_age: Duration | None = None,
+    batches: int = BATCHES,
+    savepoint: str | None = None,
+    limit: int = 10,
+    s3: S3Options | None = None,
+) -> Trial:
+    """Try a declaration over what a job has read, beside what it has written. Nothing of the job is changed.
+
+    Args:
+        checkpoint: the job's checkpoint, which may run meanwhile; with `savepoint`, the location of the savepoints.
+        job: the declaration to try, as `to_delta` returns it: the job's own, or a changed one.
+        watermark: another watermark delay than the declared one.
+        discard_age: another discard age.
+        batches: how many of the last batches, as far as Spark keeps their offsets.
+        savepoint: the name of a savepoint, whose last batches are tried.
+        limit: how many results that differ are named.
+        s3: how S3 is reached.
+
+    Raises:
+        CheckpointError: it is no checkpoint of this job, no batch is committed, or what is needed is not kept.
+        SavepointError: the savepoint cannot be read.
+        DeclarationError: the options do not fit the windows; or the stream has an operator with state of Spark's.
+        RowsGone: the source no longer has the rows, or the log not the results.
+        Exception: what an operator or an aggregate of the job raises.
+    """
+    with opened_recording(checkpoint, job, batches=batches, savepoint=savepoint, s3=s3) as recording:
+        changed = with_options(job, watermark=watermark, discard_age=discard_age)
+        return recording.trial(changed.pipeline, limit=limit)
+
+
+@contextmanager
+def opened_recording(
+    place: Location, job: DeltaJob, *, batches: int, savepoint: str | None, s3: S3Options | None
+) -> Iterator[Recording]:
+    """Provide what a job has read and written in its last batches. Raises as `try_job`."""
+    if batches < 1:
+        raise DeclarationError(f"batches is {batches}; it must be 1 or more")
+    if windows := job.pipeline.spec.windows:
+        raise DeclarationError(
+            f"the job has several windows, {', '.join(windows)}, which are not tried together; declare a job with one "
+            "of them, and try that with panekeeper.testing.run"
+        )
+    with _folder_of(place, savepoint, s3) as folder, tempfile.TemporaryDirectory(prefix="panekeeper-try-") as scratch:
+        record = read_record(folder)
+        if record is None:
+            raise no_checkpoint(folder, JOB_FILE)
+        name = name_change(record.name, job.pipeline.intake.name)
+        if name.compatibility is not Compatibility.COMPATIBLE:
+            raise ForeignCheckpoint(f"{name.why}; give the file that declares job {record.name!r}")
+        recorded = recorded_batches(folder, job)
+        first = _first_batch(folder, record, recorded, batches)
+        yield Recording(folder=folder, record=record, recorded=recorded, first=first, scratch=Path(scratch), s3=s3)
+
+
+@contextmanager
+def _folder_of(place: Location, savepoint: str | None, s3: S3Options | None) -> Iterator[Files]:
+    """Provide the folder of the current epoch of a checkpoint, or a copy of a savepoint."""
+    if savepoint is None:
+        yield current_folder(checkpoint_at(place, s3))
+        return
+    archive = open_archive(place, s3)
+    with temporary_copy(archive, show_trusted(archive, savepoint)) as folder:
+        yield LocalFiles(Path(folder))
+
+
+def _first_batch(folder: CheckpointFolder, record: JobRecord, recorded: RecordedBatches, batches: int) -> int:
+    """Return the first batch to try: its rows are known by themselves, and so is the state before it.
+
+    A state from before the last change of the declaration is not that of the recorded one.
+    """
+    changed = record.declaration.get(BEFORE)
+    last_before = None if changed is None else changed["batch"]
+    committed = batch_numbers(folder, COMMITS_FOLDER)
+    kept = 0 if committed[0] == 0 else committed[0] + 1
+    found = max(recorded.first, recorded.last - batches + 1, kept, 0 if last_before is None else last_before + 1)
+    if found > recorded.last:
+        raise CheckpointError(
+            f"no batch of {folder.root} was committed since its declaration has changed; try it when one was"
+        )
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """What a job has read and written in some batches. Made by `opened_recording`.
+
+    Attributes:
+        folder: the checkpoint, the folder of its epoch.
+        record: which job it is of.
+        recorded: its batches.
+        first: the first one to try.
+        scratch: a folder for the rows.
+        s3: how S3 is reached.
+    """
+
+    folder: CheckpointFolder
+    record: JobRecord
+    recorded: RecordedBatches
+    first: int
+    scratch: Path
+    s3: S3Options | None
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads."""
+        return self.recorded.pipeline.intake.df.sparkSession
+
+    @property
+    def last(self) -> int:
+        """The last batch."""
+        return self.recorded.last
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Where the rows of these batches went."""
+        return recorded_counts(self.spark, self._table("metrics"), self.first, self.last)
+
+    @cached_property
+    def written(self) -> Written:
+        """The rows of the log of these batches."""
+        return recorded_log(self.spark, self._table("log"), self.record, self.first, self.last, self.s3)
+
+    def trial(self, pipeline: Pipeline, *, limit: int) -> Trial:
+        """Try a computation. Raises as `try_job`."""
+        start = self.start(pipeline)
+        return self.tried(start, self.read(start), limit=limit)
+
+    def start(self, pipeline: Pipeline) -> Start:
+        """Return what a computation begins with: the state before the first batch, if that fits it."""
+        recorded, before = self.record.declaration, self.first - 1
+        declared = as_recorded(pipeline.declaration(), pipeline.intake.key_groups or len(self.record.group_ids))
+        words = [str(one) for change in compare_declarations(recorded, declared) for one in change.differences]
+        changes = (*words, *self._changed_delays(pipeline))
+        latest_us = self._latest_before(pipeline)
+        if not self.first:
+            new = Beginning(stores={0: MemoryStore()})
+            return Start(pipeline=pipeline, ids=(0,), beginning=new, changes=changes, begins="the beginning")
+        old = in_force(recorded, before)
+        compared = compare_declarations(old, declared)
+        is_kept = all(one.compatibility is Compatibility.COMPATIBLE for one in compared)
+        if not is_kept or calendars_with_other_data(old, declared):
+            begins = "nothing, as the state of the job does not fit the declaration: first results lack earlier rows"
+            new = Beginning(stores={0: MemoryStore()}, latest_us=latest_us)
+            return Start(pipeline=pipeline, ids=(0,), beginning=new, changes=changes, begins=begins)
+        ids, watermark_us = self.record.group_ids, self.recorded.watermark_ms(before) * 1000 or None
+        stores, known = stored_groups(self.spark, self.folder.place, before, ids), recorded
+        if old is not recorded or declared_part(old) != declared:
+            last = _last_pane(stores, old, declared)
+            known = upgraded(recorded, declared, committed=before, watermark_us=watermark_us, last_pane=last)
+        return Start(
+            pipeline=replace(pipeline, spec=replace(pipeline.spec, history=History.of(known))),
+            ids=ids,
+            beginning=Beginning(stores=stores, latest_us=latest_us, watermark_us=watermark_us),
+            changes=changes,
+            begins=f"the state after batch {before}",
+        )
+
+    def read(self, start: Start) -> RecordedInput:
+        """Return what the batches have read, checked as a computation says."""
+        return read_input(self.recorded, start.pipeline, start.ids, first=self.first, folder=self.scratch)
+
+    def tried(self, start: Start, given: RecordedInput, *, limit: int) -> Trial:
+        """Run a computation over what the batches have read, and compare it with what the job has written."""
+        pipeline, shape, rehearsal = start.pipeline, Shape.of(start.pipeline.spec), rehearse(start, given)
+        latest = given.latest(start.beginning.latest_us)
+        after = Run(written=rehearsal.results, watermark_us=rehearsal.reached_us, is_flushed=given.is_flushed)
+        before = self.run_of(pipeline, given)
+        return Trial(
+            job=self.record.name,
+            first=self.first,
+            last=self.last,
+            changes=start.changes,
+            begins=start.begins,
+            recorded=figures_of(self.counts, before, latest, shape),
+            tried=figures_of(rehearsal.counts, after, latest, shape),
+            results=compare(before, after, shape, limit=limit),
+        )
+
+    def _table(self, role: str) -> str:
+        path = read_tables(self.folder).get(role)
+        if path is None:
+            raise CheckpointError(f"{self.folder.root} names no table {role}, by which its results could be compared")
+        return path
+
+    @cached_property
+    def delays_us(self) -> list[int]:
+        """The watermark delay of each port at the last start, us; none if it is not recorded."""
+        return [one.watermark_us for one in read_ports(self.folder)]
+
+    def _changed_delays(self, pipeline: Pipeline) -> Iterator[str]:
+        for number, (port, was) in enumerate(zip(pipeline.ports, self.delays_us, strict=False)):
+            if port.spec.uses_event_time and port.intake.watermark_us != was:
+                name = "watermark" if len(pipeline.ports) == 1 else f"port_{number} watermark"
+                yield f"{name}: {us_text(was)} at the last start, {us_text(port.intake.watermark_us)} now"
+
+    def _latest_before(self, pipeline: Pipeline) -> int | None:
+        """Return the greatest event time that Spark had seen before the first batch, us; None: none, or not known."""
+        if not pipeline.uses_watermark_timer or not self.first:
+            return None
+        delay_us = self.delays_us[0] if self.delays_us else pipeline.intake.watermark_us
+        watermark_ms = self.recorded.watermark_ms(self.first)
+        return (watermark_ms - -delay_us // 1000) * 1000 if watermark_ms else None
+
+    def run_of(self, pipeline: Pipeline, given: RecordedInput) -> Run:
+        """Return what the job has written, and how far it has come."""
+        return Run(written=self.written, watermark_us=self._reached(pipeline), is_flushed=given.is_flushed)
+
+    def _reached(self, pipeline: Pipeline) -> int | None:
+        """Return the watermark that the job has reached in the last batch, us."""
+        if pipeline.uses_watermark_timer:
+            return self.recorded.watermark_ms(self.last) * 1000 or None
+        metrics = self.spark.read.format("delta").load(self._table("metrics")).where(F.col("batch") <= self.last)
+        reached: int | None = metrics.select(F.unix_micros(F.max("watermark"))).collect()[0][0]
+        return reached
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """A computation, and what it begins with.
+
+    Attributes:
+        pipeline: the computation.
+        ids: of its key groups.
+        beginning: what is stored, and the watermark.
+        changes: how its declaration differs from the recorded one, in words.
+        begins: what it begins with, in words.
+    """
+
+    pipeline: Pipeline
+    ids: tuple[int, ...]
+    beginning: Beginning
+    changes: tuple[str, ...]
+    begins: str
+
+
+def rehearse(start: Start, given: RecordedInput) -> Rehearsal:
+    """Return what comes of the batches in memory."""
+    rehearsal = Rehearsal(start.pipeline, packers_of(start.pipeline, start.ids), start.beginning)
+    for batch in given:
+        rehearsal.run(batch)
+    return rehearsal
+
+
+def packers_of(pipeline: Pipeline, ids: tuple[int, ...]) -> tuple[Packer, ...]:
+    """Return the packers of the ports, for the key groups of these ids."""
+    return tuple(port.checked(ids, None, quarantines=True)[1] for port in pipeline.ports)
+
+
+def stored_groups(spark: SparkSession, checkpoint: str, batch: int, ids: Sequence[int]) -> dict[int, MemoryStore]:
+    """Return all that is stored of each key group after a batch. Raises `CorruptState` if it cannot be read."""
+    stores = {group: MemoryStore() for group in ids}
+    try:
+        with format_of_state(spark):
+            headers = stored_state(spark, checkpoint, HEADER, batch).select("key.g", "value.body")
+            for group, body in headers.toLocalIterator():
+                stores[group].header = bytes(body)
+            segments = stored_state(spark, checkpoint, SEGMENTS, batch)
+            for group, kind, slot, seq, body in segments.select(
+                "key.g", "user_map_key.*", "user_map_value.body"
+            ).toLocalIterator():
+                stores[group].write(kind, slot, seq, bytes(body))
+    except Exception as error:
+        raise CorruptState(
+            f"the state in {checkpoint} as of batch {batch} cannot be read; take fewer batches\n{all_said(error)}"
+        ) from error
+    return stores
+
+
+def _last_pane(stores: Mapping[int, MemoryStore], old: Mapping[str, Any], new: Mapping[str, Any]) -> int | None:
+    """Return the last pane of which a row is stored, where an aggregate that is added has to begin after it."""
+    if stored_form(old) is not StoredForm.SLICES or {*aggregates_of(new)} <= {*aggregates_of(old)}:
+        return None
+    headers = [one.header for one in stores.values() if one.header is not None]
+    return max((pane for header in headers for pane in IntervalRecord.decode(header).panes), default=None)
+
+
+def figures_of(counts: Mapping[str, int], run: Run, latest: Mapping[int, int | None], shape: Shape) -> Figures:
+    """Return what came of the rows of a run; `latest` as `delays_us` takes it."""
+    delays = np.sort(delays_us(run, latest, shape))
+    return Figures(
+        rows=counts["rows_in"],
+        refined_late=counts["refined_late"],
+        dropped_late=counts["dropped_late"],
+        quarantined=counts["quarantined"],
+        results=sum(table.num_rows for _, table in run.written),
+        refinements=refinements(run),
+        delay_us=(int(delays[0]), int(delays[(len(delays) - 1) // 2]), int(delays[-1])) if len(delays) else None,
+    )
