@@ -37,7 +37,9 @@ SAVEPOINTS = """
     S3Options Savepoint Upkeep check_upgrade clone maintain prune rescale restore savepoint
     savepoints verify
 """
-INSPECTOR = "Replay Report RowsGone Settlement capsule diff panes partitions replay report settle why"
+INSPECTOR = """
+    Advice Replay Report RowsGone Settlement Trial advise capsule diff panes partitions replay report settle try_job why
+"""
 PUBLIC = sorted(["__version__", *f"{ERRORS} {DECLARATIONS} {JOBS} {STATE} {SAVEPOINTS} {INSPECTOR}".split()])
 AGGREGATES = [
     "Aggregate",
