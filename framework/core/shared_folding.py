@@ -33,13 +33,17 @@ class SharedFolding:
         windows: name -> the folding of each window.
     """
 
-    windows: Mapping[str, RowFolding | SessionFolding]
+    windows: Mapping[str, RowFolding]
 
     @classmethod
     def of(cls, spec: JobSpec) -> SharedFolding | None:
-        """Return the folding of a job with several windows; None if one of them does not fold."""
+        """Return the folding of a job with several windows; None if one of them does not fold.
+
+        Nor does a job with sessions: by which rows came before it a row is too late for them, and partial rows of one
+        window come behind the rows that stay.
+        """
         found = {name: folding_of(one) for name, one in spec.windows.items()}
-        windows = {name: one for name, one in found.items() if isinstance(one, RowFolding | SessionFolding)}
+        windows = {name: one for name, one in found.items() if isinstance(one, RowFolding)}
         return cls(windows) if len(windows) == len(found) else None
 
     def fold(self, rows: pa.Table, watermark: int) -> tuple[dict[str, FoldedRows], np.ndarray] | None:

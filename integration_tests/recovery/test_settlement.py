@@ -71,6 +71,9 @@ def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readi
         fault_points.hook = None
     assert newest(readings.log()) == wanted
     assert newest(readings.log("view")) != wanted
+    savepoint(readings.checkpoint, "torn", to=tmp_path / "saved", decode=False)
+    restore(tmp_path / "saved", "torn", checkpoint=readings.checkpoint, spark=readings.spark)
+    assert settle(readings.checkpoint, job).counts[Outcome.SETTLED] == 3
     done = settle(readings.checkpoint, job)
     assert {one.outcome for one in done.panes} == {Outcome.UNCHANGED}
     assert newest(readings.log()) == newest(readings.log("view")) == wanted

@@ -184,62 +184,125 @@ class SettledPane:
         }
 
 
+@dataclass(frozen=True, kw_only=True)
+class NewRows:
+    """The rows that the tables are to get: `log` those that it lacks, `view` those that it has otherwise."""
+
+    log: pa.Table
+    view: pa.Table
+
+
 def settled(
-    spec: JobSpec, keys: PartitionKeys, pairs: Pairs, waiting: Mapping[int, Outcome], before: pa.Table, after: pa.Table
-) -> tuple[list[SettledPane], pa.Table]:
-    """Return what becomes of each pair, and the rows that the log is to get.
+    spec: JobSpec,
+    keys: PartitionKeys,
+    pairs: Pairs,
+    waiting: Mapping[int, Outcome],
+    log: pa.Table,
+    view: pa.Table | None,
+    after: pa.Table,
+) -> tuple[list[SettledPane], NewRows]:
+    """Return what becomes of each pair, and the rows that the tables are to get.
+
+    The view says what the result of a pane is, where there is one: the log may be ahead of it, after a kill, and has
+    the results from before a reset.
 
     Args:
         spec: of the job.
         keys: the partitions of the pairs.
         pairs: those with quarantined rows.
         waiting: place of a pair that is not settled now -> why.
-        before: rows of the log and the view for these panes, all of them or the newest ones.
+        log: the rows of the log for these panes.
+        view: those of the view; None if there is none.
         after: the results of these panes, and maybe of others, with all rows.
+
+    Raises `DeclarationError` if the log alone does not say what the last result of a pane is.
     """
     geometry = Geometry.of(require_supported(spec), spec.history)
     bounds = [*zip(geometry.starts(pairs.panes).tolist(), geometry.ends(pairs.panes).tolist(), strict=True)]
-    was: dict[Any, int] = {}
-    refinements = before.column("refinement").to_pylist()
-    for row, place in enumerate(_places(keys, before)):
-        if place not in was or refinements[was[place]] < refinements[row]:
-            was[place] = row
+    logged, shown = _Last.of(spec, keys, log), None if view is None else _Last.of(spec, keys, view)
+    last = logged if shown is None else shown
     now = {place: row for row, place in enumerate(_places(keys, after))}
-    values = [one.select(spec.output.names) for one in (before, after)]
-    texts = [objects(dict(zip(one.column_names, one.columns, strict=True))) for one in values]
-    shown_keys = keys.take(pairs.codes).to_pylist() if len(keys.schema) else [{}] * len(pairs.codes)
+    results = after.select(spec.output.names)
+    texts = _texts(results)
+    parts = keys.take(pairs.codes).to_pylist() if len(keys.schema) else [{}] * len(pairs.codes)
     edges = [pa.array(edge(pairs.panes), pa.int64()).cast(spec.pane_time) for edge in (geometry.starts, geometry.ends)]
-    panes, taken, numbers = list[SettledPane](), list[int](), list[int]()
+    panes, taken, numbers, ahead = list[SettledPane](), list[int](), list[int](), list[int]()
     starts, ends = (edge.to_pylist() for edge in edges)
     for number, (code, pane_bounds) in enumerate(zip(pairs.codes.tolist(), bounds, strict=True)):
         place = (code, *pane_bounds)
-        old, new = was.get(place), now.get(place)
+        old, new = last.rows.get(place), now.get(place)
         outcome, refinement = waiting.get(number), None
         if old is None and new is None and outcome is None:
             continue  # rows of another job that shares the quarantine
         if outcome is None and new is None:
             outcome = Outcome.NO_ROWS
         elif outcome is None and new is not None:
-            is_same = old is not None and texts[0][old] == texts[1][new]
-            outcome = Outcome.UNCHANGED if is_same else Outcome.SETTLED
-            if not is_same:
-                refinement = 0 if old is None else refinements[old] + 1
-                taken.append(new)
-                numbers.append(refinement)
+            if shown is None and place in logged.twice:
+                raise DeclarationError(
+                    f"the log has two results of the pane that starts at {starts[number]} with the same refinement, as "
+                    "after a reset, so the last one is not known. Panes of a job with a view can be settled"
+                )
+            outcome = Outcome.UNCHANGED
+            if old is None or last.texts[old] != texts[new]:
+                outcome, in_log = Outcome.SETTLED, logged.rows.get(place)
+                shown_by = -1 if old is None else last.refinements[old]
+                logged_by = -1 if in_log is None else logged.refinements[in_log]
+                if in_log is not None and logged_by > shown_by and logged.texts[in_log] == texts[new]:
+                    ahead.append(in_log)  # a settlement was killed before the view had it
+                    refinement = logged_by
+                else:
+                    refinement = 1 + max(shown_by, logged_by)
+                    taken.append(new)
+                    numbers.append(refinement)
         assert outcome is not None
         panes.append(
             SettledPane(
-                key=shown_keys[number],
+                key=parts[number],
                 pane_start=starts[number],
                 pane_end=ends[number],
                 rows=int(pairs.rows[number]),
                 outcome=outcome,
-                before=None if old is None else values[0].slice(old, 1).to_pylist()[0],
-                after=None if new is None or number in waiting else values[1].slice(new, 1).to_pylist()[0],
+                before=None if old is None else last.results.slice(old, 1).to_pylist()[0],
+                after=None if new is None or number in waiting else results.slice(new, 1).to_pylist()[0],
                 refinement=refinement,
             )
         )
-    return panes, _as_settled(after.take(pa.array(taken, pa.int64())), numbers)
+    new_rows = _as_settled(after.take(pa.array(taken, pa.int64())), numbers)
+    found = NewRows(log=new_rows, view=pa.concat_tables([log.take(pa.array(ahead, pa.int64())), new_rows]))
+    return panes, found
+
+
+@dataclass(frozen=True)
+class _Last:
+    """The last result that a table has of each partition and pane: that of the greatest refinement.
+
+    `texts` are its results as they are compared; `twice` are the places of which two rows have the same refinement.
+    """
+
+    results: pa.Table
+    texts: list[str]
+    refinements: list[int]
+    rows: dict[tuple[int, int, int], int]
+    twice: set[tuple[int, int, int]]
+
+    @classmethod
+    def of(cls, spec: JobSpec, keys: PartitionKeys, table: pa.Table) -> _Last:
+        """Find them."""
+        refinements, rows = table.column("refinement").to_pylist(), dict[tuple[int, int, int], int]()
+        twice = set[tuple[int, int, int]]()
+        seen = set[tuple[tuple[int, int, int], int]]()
+        for row, place in enumerate(_places(keys, table)):
+            if (place, refinements[row]) in seen:
+                twice.add(place)
+            seen.add((place, refinements[row]))
+            if place not in rows or refinements[rows[place]] < refinements[row]:
+                rows[place] = row
+        results = table.select(spec.output.names)
+        return cls(results, _texts(results), refinements, rows, twice)
+
+
+def _texts(results: pa.Table) -> list[str]:
+    return objects(dict(zip(results.column_names, results.columns, strict=True)))
 
 
 def _as_settled(rows: pa.Table, refinements: list[int]) -> pa.Table:

@@ -4,17 +4,19 @@
     2  Which panes do the quarantined rows belong to? One that is not closed is left: later rows may still join it, and
        its next firing, from the state, would take the settlement back. It can be settled once it is closed.
     3  Compute each pane from all rows that the job has read, as if they had come in time (`panes.py`, `source.py`).
-    4  Compare with the last result of the pane, in the log or in the view. Where they are the same there is nothing to
-       write. So whoever settles again writes nothing, and no list of settled rows has to be kept, which a restore of
-       the tables would leave behind.
+    4  Compare with the last result of the pane: in the view, or, if there is none, in the log. Where they are the same
+       there is nothing to write. So whoever settles again writes nothing, and no list of settled rows has to be kept,
+       which a restore of the tables would leave behind.
     5  The log: the new results are appended in one commit, as refinements with the reason SETTLED, under the
        transaction id "{job}@{checkpoint}#{epoch}#settled"; the version is one more than that of the settlement before.
-    6  The view: the newest results are merged, under the same id and version.
+    6  The view: the same rows are merged, under the same id, with versions of its own.
 
-A kill before 5 leaves nothing. One between 5 and 6 leaves a log whose settlement is one ahead of that of the view: the
-same command, or any later one, first merges into the view what the log has. A process that was paused at 5 or 6 while
-another one settled finds its version taken, and one that was paused while the job was restored finds the id fenced off
-(`framework/engine/sink/fencing.py`). A restore takes both tables back, and with them all that the settlement knows.
+A kill before 5 leaves nothing. One between 5 and 6 leaves a log that is ahead of the view. What is computed then is
+not in the view, and is the last result in the log: the next settlement merges that row, and appends none. That holds
+after a restore, too, as it goes by the rows alone. A reset empties the view and not the log, so results from before it
+count for the next number of a refinement only. A process that was paused at 5 or 6 while another one settled finds its
+version taken, and one that was paused while the job was restored finds the id fenced off
+(`framework/engine/sink/fencing.py`).
 """
 
 from __future__ import annotations
@@ -26,25 +28,25 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
-from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint
+from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SinkError
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
 from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_of_its_own, session_settings
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import table_metadata
-from panekeeper.framework.engine.sink.table_writer import last_of_each_pane
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, holding, require_current_record, require_stopped
 from panekeeper.recovery.jobs.tables import require_fitting_tables
 from panekeeper.recovery.replay.recorded_rows import recorded_batches
 from panekeeper.recovery.settle.panes import (
+    NewRows,
     Outcome,
     SettledPane,
     are_among,
@@ -58,7 +60,6 @@ from panekeeper.recovery.settle.source import (
     last_results,
     quarantined_rows,
     results_of_all_rows,
-    settled_before,
 )
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
@@ -158,10 +159,8 @@ def settle(
         require_fitting_tables(files, record, work.tables)
         prepare_workers(work.spark)
         with session_settings(work.spark, READ_SETTINGS):
-            if not dry_run:
-                work.complete(require_held)
             panes, rows = work.compute(job, (reason,) if reason else REASONS, from_when)  # 2 to 4
-            if rows.num_rows and not dry_run:
+            if not dry_run:
                 work.write(rows, require_held)  # 5 and 6
     return Settlement(checkpoint=files.root, job=record.name, batch=batch, dry_run=dry_run, panes=tuple(panes))
 
@@ -259,8 +258,8 @@ class _Work:
 
     def compute(
         self, job: DeltaJob, reasons: tuple[str, ...], since: int | datetime | None
-    ) -> tuple[list[SettledPane], pa.Table]:
-        """Return what becomes of each pane, and the rows that the log is to get."""
+    ) -> tuple[list[SettledPane], NewRows]:
+        """Return what becomes of each pane, and the rows that the tables are to get."""
         spec, keys = self.spec, PartitionKeys(self.spec.keys)
         nothing = spec.results_schema.empty_table()
         geometry = Geometry.of(require_supported(spec), spec.history)
@@ -268,7 +267,7 @@ class _Work:
         late, refused = quarantined_rows(self.spark, quarantine, self.pipeline, reasons, since)  # 2
         pairs = pairs_of(geometry, keys, late)
         if not len(pairs.panes):
-            return [], nothing
+            return [], NewRows(log=nothing, view=nothing)
         recorded = recorded_batches(self.files, replace(job, _pipeline=self.pipeline))
         watermark = recorded.watermark_ms(self.batch) * 1000 if self.pipeline.ports[0].uses_watermark_timer else None
         closed = are_closed(geometry, pairs.panes, watermark, headers(self.spark, self.files.place, self.batch))
@@ -280,55 +279,45 @@ class _Work:
         }
         chosen = pairs.only(closed & ~ahead)
         after = results_of_all_rows(recorded, self.pipeline, keys, chosen) if len(chosen.panes) else nothing  # 3
-        places = [self.tables[role] for role in ("log", "view") if role in self.tables]
-        before = last_results(self.spark, places, spec, keys, pairs)
-        return settled(spec, keys, pairs, waiting, before, after)  # 4
+        roles = [role for role in ("log", "view") if role in self.tables]
+        before = last_results(self.spark, [self.tables[role] for role in roles], spec, keys, pairs)
+        return settled(spec, keys, pairs, waiting, before[0], before[1] if "view" in roles else None, after)  # 4
 
     # Steps 5 and 6
 
-    def complete(self, require_held: Callable[[], None]) -> None:
-        """Merge into the view what the settlement before has left out of it, if it was killed between 5 and 6."""
-        done = {role: self._done(role) for role in ("log", "view") if role in self.tables}
-        if done.get("view", done["log"]) >= done["log"]:
-            return
-        rows = settled_before(self.spark, self.tables["log"], self.spec)
-        self._merge(rows.sort_by("refinement"), done["log"], require_held)
-
-    def write(self, rows: pa.Table, require_held: Callable[[], None]) -> None:
+    def write(self, rows: NewRows, require_held: Callable[[], None]) -> None:
         """Write results to the log, and to the view, if there is one."""
-        number = self._done("log") + 1
-        write = self._write_of("log")
-        require_held()
-        fault_point("during-settlement", 1, write.path)
-        with session_of_its_own(self.spark) as spark:
-            self.opened.append(spark, rows, write, self._batch_of(number))  # 5
-        fault_point("during-settlement", 2, write.path)
-        if "view" in self.tables:
-            self._merge(rows, number, require_held)  # 6
-        fault_point("during-settlement", 3, write.path)
-
-    def _merge(self, rows: pa.Table, number: int, require_held: Callable[[], None]) -> None:
-        write = replace(self._write_of("view"), **newest_by(self.spec))
-        newest = last_of_each_pane(rows, list(write.keys or ()))
-        require_held()
-        with session_of_its_own(self.spark) as spark:
-            self.opened.merge(spark, newest, write, number)
+        if rows.log.num_rows:
+            write = self._write_of("log")
+            require_held()
+            fault_point("during-settlement", 1, write.path)
+            with session_of_its_own(self.spark) as spark:
+                self.opened.append(spark, rows.log, write, self._batch_of(write.after + 1))  # 5
+            fault_point("during-settlement", 2, write.path)
+        if "view" in self.tables and rows.view.num_rows:
+            write = replace(self._write_of("view"), **newest_by(self.spec))
+            require_held()
+            with session_of_its_own(self.spark) as spark:
+                self.opened.merge(spark, rows.view, write, write.after + 1)  # 6
+            fault_point("during-settlement", 3, write.path)
 
     def _write_of(self, role: str) -> TableWrite:
         path = self.tables[role]
+        done = self.opened.last_transaction(self.spark, path, self.record.settlement)
+        if done >= FENCED:
+            raise SinkError(
+                f"the {role} {path} takes no settlement of this epoch any more: the job was restored or reset "
+                "meanwhile. Nothing was written; settle again"
+            )
         id_ = str(table_metadata(self.spark, path)["id"])
         return TableWrite(
             role=role,
             path=path,
             table=id_,
             transaction=self.record.settlement,
-            after=self._done(role),
+            after=done,
             rows="results",
         )
 
     def _batch_of(self, number: int) -> PreparedBatch:
         return PreparedBatch(number=number, epoch=self.record.epoch, spark_commit="", job=self.record.id)
-
-    def _done(self, role: str) -> int:
-        """Return the number of the last settlement that a table has in this epoch; -1 for none."""
-        return self.opened.last_transaction(self.spark, self.tables[role], self.record.settlement)

@@ -21,7 +21,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.flow.pipeline import InputPort, Pipeline
     from panekeeper.recovery.replay.recorded_rows import RecordedBatches
 
+_TABLE = "_pk_table"
 _MOST_RANGES = 64
 """So many ranges of time are told to the source; of more, only where the first begins and the last ends."""
 
@@ -84,23 +84,23 @@ def headers(spark: SparkSession, checkpoint: str, batch: int) -> list[IntervalRe
 
 def last_results(
     spark: SparkSession, paths: Iterable[str], spec: JobSpec, keys: PartitionKeys, pairs: Pairs
-) -> pa.Table:
-    """Return the rows of tables of results of these partitions in the time of these panes."""
+) -> list[pa.Table]:
+    """Return the rows of each of these tables of results for these partitions in the time of these panes."""
     geometry = _geometry(spec)
     low, high = geometry.starts(pairs.panes).min(), geometry.ends(pairs.panes).max()
     start, end = (column(name) if spec.pane_time == TIMESTAMP else as_utc(name) for name in ("pane_start", "pane_end"))
     frames = [
-        spark.read.format("delta").load(path).where((start >= _instant(low)) & (end <= _instant(high)))
-        for path in paths
+        _with_all(spark.read.format("delta").load(path), spec)
+        .where((start >= _instant(low)) & (end <= _instant(high)))
+        .withColumn(_TABLE, F.lit(number))
+        for number, path in enumerate(paths)
     ]
-    found = reduce(lambda one, other: one.unionByName(other), (_with_all(one, spec) for one in frames))
-    return with_columns(_of_keys(found, keys, pairs, spec.keys.names).toArrow(), spec.results_schema)
-
-
-def settled_before(spark: SparkSession, path: str, spec: JobSpec) -> pa.Table:
-    """Return all rows of the log that settlements have made."""
-    found = spark.read.format("delta").load(path).where(F.col("reason") == Reason.SETTLED.value)
-    return with_columns(_with_all(found, spec).toArrow(), spec.results_schema)
+    found = _of_keys(reduce(lambda one, other: one.unionByName(other), frames), keys, pairs, spec.keys.names).toArrow()
+    number = found.column(_TABLE)
+    return [
+        with_columns(found.filter(pc.equal(number, one)), spec.results_schema)  # type: ignore[attr-defined,unused-ignore]
+        for one in range(len(frames))
+    ]
 
 
 def _with_all(df: DataFrame, spec: JobSpec) -> DataFrame:

@@ -53,20 +53,6 @@ class SessionFolding:
             return None
         return cls(spec.window, spec.keys, accumulators)
 
-    def stay(self, rows: pa.Table, watermark: int) -> np.ndarray:
-        """Return which rows stay rows at this watermark: those of partitions of which one is too late by itself."""
-        keys = PartitionKeys(self.keys)
-        codes = keys.encode(keys.with_normal_keys(rows))
-        stays: np.ndarray = self._staying(keys, codes, rows.column(EVENT_TIME).to_numpy(), watermark)[codes]
-        return stays
-
-    def refine(self, rows: pa.Table, watermark: int) -> np.ndarray:
-        """Return which rows come when a session of their own would be complete."""
-        gap = self.window.gap_us
-        assert gap is not None
-        refines: np.ndarray = rows.column(EVENT_TIME).to_numpy() + gap <= watermark
-        return refines
-
     def _staying(self, keys: PartitionKeys, codes: np.ndarray, times: np.ndarray, watermark: int) -> np.ndarray:
         """Return of which partitions rows stay rows."""
         gap = self.window.gap_us

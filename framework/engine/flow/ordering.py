@@ -154,7 +154,7 @@ def _order_key(row: Any) -> tuple[int, int, str, int, int, int]:
     At one place the rows come first, then the clock that passes with them, then a mark that follows them.
     """
     phase = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
-    # Partial rows of several windows come window by window: in which order says nothing.
+    # Partial rows of several windows come window by window: of panes, in which order says nothing.
     lot = row.kind if row.kind.startswith(f"{PARTIAL_KIND}:") else row.lot or ""
     return phase, row.port, lot, row.part, row.pos, _AT_ONE_PLACE.get(row.kind, len(_AT_ONE_PLACE))
 

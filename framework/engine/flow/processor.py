@@ -86,7 +86,7 @@ class KeyGroupProcessor(StatefulProcessor):
     ) -> None:
         self._spec = spec
         self._ports = ports
-        self._driver_bytes = DRIVER_BYTES // (2 * groups)  # of each group and tag
+        self._driver_bytes = DRIVER_BYTES // (2 * groups * len(spec.parts))  # of each group and tag
         self._timers = timers
         self._run_record = run
 

@@ -140,7 +140,9 @@ def test_settled_panes_are_as_if_no_row_had_been_late(
     before = pa.Table.from_pylist([{**row} for row in log], schema=spec.results_schema)
     after = complete_results(spec, segment(spec, rows[::-1]))
 
-    panes, new = settled(spec, keys, pairs, waiting, before, after)
+    panes, rows_of = settled(spec, keys, pairs, waiting, before, None, after)
+    new = rows_of.log
+    assert rows_of.view == new
 
     wanted, was = naive(window, rows), by_pane(before)
     assert sum(one.rows for one in panes) == sum(len(panes_of(window, int(r["event_time"].timestamp()))) for r in late)
@@ -159,8 +161,9 @@ def test_settled_panes_are_as_if_no_row_had_been_late(
         else:
             assert pane.outcome is Outcome.UNCHANGED
             assert results(was[place]) == wanted[place]
-    again, nothing = settled(spec, keys, pairs, waiting, pa.concat_tables([before, new]), after)
-    assert nothing.num_rows == 0
+    both = pa.concat_tables([before, new])
+    again, nothing = settled(spec, keys, pairs, waiting, both, None, after)
+    assert nothing.log.num_rows == nothing.view.num_rows == 0
     assert {one.outcome for one in again} <= {Outcome.UNCHANGED, Outcome.OPEN}
 
 
@@ -172,9 +175,43 @@ def test_rows_of_another_job_and_panes_without_rows_are_told_apart() -> None:
     pairs = pairs_of(Geometry.of(window), keys, quarantined.append_column(ROWS, pa.array([2, 1], pa.int64())))
     before = run(**declared(window), script=[as_dicts([("a", 1, 1)]), Watermark(10)])
     was = pa.Table.from_pylist([{**row} for row in before], schema=spec.results_schema)
-    panes, new = settled(spec, keys, pairs, {}, was, spec.results_schema.empty_table())
+    panes, new = settled(spec, keys, pairs, {}, was, None, spec.results_schema.empty_table())
     assert [(one.key, one.rows, one.outcome, one.after) for one in panes] == [({"k": "a"}, 2, Outcome.NO_ROWS, None)]
-    assert new.num_rows == 0
+    assert new.log.num_rows == 0
+
+
+def test_the_view_gets_what_a_kill_or_a_reset_has_left_out_of_it() -> None:
+    """A log that is ahead of the view gets no second row; results from before a reset are none of the view's.
+
+    Of a log without a view it is not known then which result is the last one.
+    """
+    window = TimeInterval(10)
+    spec, keys = spec_of(window), PartitionKeys(spec_of(window).keys)
+    rows: list[Row] = [("a", 1, 1), ("a", 5, 2)]
+    late = segment(spec, rows[1:]).append_column(ROWS, pa.array([1], pa.int64()))
+    pairs, after = pairs_of(Geometry.of(window), keys, late), complete_results(spec, segment(spec, rows))
+    fired = run(**declared(window), script=[as_dicts(rows[:1]), Watermark(10)])
+    view = pa.Table.from_pylist([{**row} for row in fired], schema=spec.results_schema)
+    _, first = settled(spec, keys, pairs, {}, view, view, after)
+    assert first.log.column("refinement").to_pylist() == [1]
+
+    killed = pa.concat_tables([view, first.log])
+    (pane,), second = settled(spec, keys, pairs, {}, killed, view, after)
+    assert (pane.outcome, pane.refinement, second.log.num_rows) == (Outcome.SETTLED, 1, 0)
+    assert second.view == first.log
+
+    log = pa.concat_tables([view, view])  # reset, and run again, when nothing was settled
+    _, reset = settled(spec, keys, pairs, {}, log, view, after)
+    assert reset.log.column("refinement").to_pylist() == reset.view.column("refinement").to_pylist() == [1]
+    with pytest.raises(DeclarationError, match="as after a reset, so the last one is not known"):
+        settled(spec, keys, pairs, {}, log, None, after)
+    log = pa.concat_tables([killed, view])  # reset when it was
+    (pane,), reset = settled(spec, keys, pairs, {}, log, view, after)
+    assert (pane.outcome, pane.before, reset.view) == (
+        Outcome.SETTLED,
+        view.select(spec.output.names).to_pylist()[0],
+        first.log,
+    )
 
 
 def test_panes_with_rows_that_were_ahead_of_the_clock_are_told() -> None:
