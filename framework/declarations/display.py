@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import datetime
 from html import escape
@@ -26,11 +27,12 @@ def format_bytes(size: float) -> str:
     return f"{size:.3g} TB"
 
 
-class Displayed:
+class Displayed(ABC):
     """Is shown by what `_described` returns, a heading, and names with values; those of None are left out."""
 
+    @abstractmethod
     def _described(self) -> tuple[str, Mapping[str, Any]]:
-        raise NotImplementedError
+        """Return the heading, and what stands below it."""
 
     def _repr_html_(self) -> str:
         return html_table(*self._described())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -19,7 +19,7 @@ from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import BatchOutcome, Step, Watermark, in_quarantine_of
 from panekeeper.framework.engine.flow.control_stream import BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import to_steps
-from panekeeper.framework.engine.flow.packing import from_segment, has_rows
+from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
 from panekeeper.framework.testing.memory_intake import MemoryIntake
 from panekeeper.framework.testing.results import Results, quarantined
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
@@ -31,19 +31,6 @@ if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
 
 _GROUP = 0
-
-
-class _Packed(NamedTuple):
-    """A packed row (`engine/flow/packing.py`)."""
-
-    g: int
-    port: int
-    kind: str
-    lot: str | None
-    part: int
-    pos: int
-    n: int
-    body: bytes | None
 
 
 def run_in_memory(script: ScriptedJob) -> Results:
@@ -79,7 +66,7 @@ class _MemoryJob:
 
     def play(self) -> Results:
         """Run all micro-batches."""
-        results, packed, steps, watermark = Results(self._spec.windows), list[_Packed](), list[Step](), None
+        results, packed, steps, watermark = Results(self._spec.windows), list[PackedRow](), list[Step](), None
         for batch in self._script.batches:
             if batch.is_start:
                 self._run, self._no_batch_committed = self._run + 1, batch.number == 0
@@ -96,11 +83,11 @@ class _MemoryJob:
                 packed, steps = [], []
         return results
 
-    def _control(self, batch: ScriptBatch) -> Iterator[_Packed]:
+    def _control(self, batch: ScriptBatch) -> Iterator[PackedRow]:
         """Yield the row of the control stream of a micro-batch that begins a run, or for which the clock has moved."""
         kind = "resume" if batch.is_start else "clock"
         if batch.is_start or batch.is_tick:
-            yield _Packed(_GROUP, 0, kind, None, BEFORE_ALL_PARTITIONS, batch.number, batch.now_us, None)
+            yield PackedRow(_GROUP, 0, kind, None, BEFORE_ALL_PARTITIONS, batch.number, batch.now_us, None)
 
     def _watermark(self, batch: ScriptBatch) -> int | None:
         """Return the watermark before the rows of a micro-batch, us; None before the first."""
@@ -118,7 +105,7 @@ class _MemoryJob:
             else [Watermark(watermark, port.spec.port) for port in self._ports if port.spec.uses_event_time]
         )
 
-    def _pack(self, place: int, rows: pa.Table, now_us: int, watermark: int | None) -> Iterator[_Packed]:
+    def _pack(self, place: int, rows: pa.Table, now_us: int, watermark: int | None) -> Iterator[PackedRow]:
         """Yield the rows of a port as packed rows."""
         if not rows.num_rows:
             return
@@ -128,7 +115,7 @@ class _MemoryJob:
         before = NO_WATERMARK if watermark is None else watermark
         known = before if self._ports[place].uses_watermark_timer else None
         for batch in self._packers[place].packed(checked.table.to_batches(), part=0, watermark=known):
-            yield from (_Packed(**row) for row in batch.to_pylist())
+            yield from PackedRow.each(batch)
 
     def _run_group(self, number: int, steps: list[Step]) -> BatchOutcome:
         """Run a micro-batch with newly made objects of the user, as each batch of a job has them."""
@@ -141,13 +128,11 @@ class _MemoryJob:
     def _add(self, results: Results, number: int, packed: list[Any], outcome: BatchOutcome) -> None:
         for window, one in outcome.parts.items():
             results.add(one.results, number, window)
-        refused = 0
         for row in packed:
             if row.kind == "rejected":
-                table, refused = from_segment(row.body), refused + row.n
+                table = from_segment(row.body)
                 results.quarantine += quarantined(in_quarantine_of(self._spec, table, row.port), number)
         results.quarantine += quarantined(outcome.rejected, number)
-        rows_in = refused + sum(row.n for row in packed if has_rows(row.kind))
-        counts = outcome.counts | {"rows_in": rows_in, "quarantined": refused, "firings": outcome.firings}
+        counts = outcome.counts | input_counts(packed) | {"firings": outcome.firings}
         for name in results.counts:
             results.counts[name] += counts[name]

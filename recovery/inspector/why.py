@@ -75,25 +75,7 @@ def why(
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
 ) -> Answer:
-    """Return why a pane of a partition has fired, has not fired yet, or is not there.
-
-    Args:
-        checkpoint: the job's checkpoint; with `savepoint`, the location of the savepoints.
-        key: partition column -> value, for each of the partition columns; of several streams also `port`, which is 0
-            if not given.
-        pane: when the pane, or session, starts: a time, or text as `"2013-03-08T10:00"`, in UTC if it has no zone; of
-            panes that begin together, `"START/END"`. None for windows in arrival order, which have none.
-        row: in place of `key` and `pane`, a row by its columns: the answer is of the first of its panes, and names the
-            others; or why it was dropped.
-        batch: as of an earlier batch.
-        savepoint: the name of a savepoint.
-        s3: how S3 is reached.
-        spark: the session that reads; a new one if not given.
-
-    Raises:
-        CheckpointError: it is no checkpoint, or the state of the batch is not kept.
-        DeclarationError: a key column or a pane is missing, or cannot be one.
-    """
+    """Answer by what is stored and recorded, as `panekeeper.why` does without a job (`recovery/replay/moved_by.py`)."""
     with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
         key = dict(key or {})
         own = _port(state, key)

@@ -56,7 +56,9 @@ def stored_groups(
                 rows = rows.where(F.col("g") == group)
             table = rows.toArrow()
     except Exception as error:
-        raise CorruptState(f"the state in {checkpoint} cannot be read\n{all_said(error)}") from error
+        raise CorruptState(
+            f"the state in {checkpoint} as of batch {max(batches)} cannot be read\n{all_said(error)}"
+        ) from error
     for batch, g, kind, slot, seq, body in zip(*(column.to_pylist() for column in table.columns), strict=True):
         own = found[batch]
         if kind is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -20,10 +20,10 @@ from panekeeper.framework.core.inspection.differences import rows_difference, st
 from panekeeper.framework.core.inspection.one_key import Values, rows_of
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.steps import with_port_column
+from panekeeper.framework.core.steps import in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import from_segment
+from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.recovery.inspector.panes import Key, key_as_stored
@@ -48,19 +48,6 @@ if TYPE_CHECKING:
 
 _METRICS = (*ROW_COUNT_COLUMNS, "firings")
 _COUNTS = pa.schema([(name, pa.int64()) for name in _METRICS])
-
-
-class _Packed(NamedTuple):
-    """A packed row (`engine/flow/packing.py`)."""
-
-    g: int
-    port: int
-    kind: str
-    lot: str | None
-    part: int
-    pos: int
-    n: int
-    body: bytes | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +169,7 @@ class RecordedBatch:
     values: Values
     group: int | None
     groups: tuple[GroupBatch, ...]
-    packed: Mapping[int, Sequence[_Packed]]
+    packed: Mapping[int, Sequence[PackedRow]]
     before: StoredGroups
     after: StoredGroups
 
@@ -237,9 +224,9 @@ def recorded_batch(
     table = recorded.packed(
         lambda df: (df if group is None else df.where(F.col("g") == group)).toArrow(), batch, folds=group is None
     )
-    packed: dict[int, list[_Packed]] = {}
-    for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        packed.setdefault(row[0], []).append(_Packed(*row))
+    packed: dict[int, list[PackedRow]] = {}
+    for row in PackedRow.each(table):
+        packed.setdefault(row.g, []).append(row)
     has_timers = pipeline.uses_watermark_timer
     asked = (batch - 1, batch)
     before, after = stored_groups(running, folder.place, asked, group=group, timers=has_timers)
@@ -331,19 +318,15 @@ def _of_table(opened: RecordedBatch, role: str, rows: pa.Table) -> str | None:
     return rows_difference(rows_of(recorded, opened.values) if role == "log" else recorded, rows)
 
 
-def _counts(packed: Sequence[_Packed], outcome: BatchOutcome) -> dict[str, int]:
+def _counts(packed: Sequence[PackedRow], outcome: BatchOutcome) -> dict[str, int]:
     """Return where the rows of a key group went, as the metrics have it."""
-    refused = sum(row.n for row in packed if row.kind == "rejected")
-    rows_in = refused + sum(row.n for row in packed if row.kind in ("rows", "partial"))
-    firings = 0 if outcome.results is None else outcome.results.num_rows
     of_core = {name: number for name, number in outcome.counts.items() if name in _METRICS}
-    return {**of_core, "rows_in": rows_in, "quarantined": refused, "firings": firings}
+    return {**of_core, **input_counts(packed), "firings": outcome.firings}
 
 
-def _refused(spec: JobSpec, row: _Packed) -> pa.Table:
+def _refused(spec: JobSpec, row: PackedRow) -> pa.Table:
     assert row.body is not None
-    table = from_segment(row.body)
-    return with_port_column(table, row.port, spec.rejected_schema) if spec.other_ports else table
+    return in_quarantine_of(spec, from_segment(row.body), row.port)
 
 
 def _together(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:

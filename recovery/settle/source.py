@@ -22,7 +22,7 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
-from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA
+from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, PackedRow
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
 from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
 from panekeeper.framework.engine.session.columns import as_utc, column
@@ -149,27 +149,10 @@ class _Complete:
 
     def __call__(self, packed: pa.Table) -> pa.Table:
         """Return the results of packed rows."""
-        rows = pa.concat_tables([step.table for step in to_steps(_Packed.of(packed), [self.ordering])])  # type: ignore[union-attr]
+        rows = pa.concat_tables([step.table for step in to_steps(PackedRow.each(packed), [self.ordering])])  # type: ignore[union-attr]
         found = complete_results(self.spec, rows)
         starts = found.column("pane_start").cast(pa.int64()).to_numpy()
         return found.filter(pa.array(np.isin(starts, self.starts)))
-
-
-@dataclass(frozen=True)
-class _Packed:
-    g: int
-    port: int
-    kind: str
-    lot: str | None
-    part: int
-    pos: int
-    n: int
-    body: bytes
-
-    @staticmethod
-    def of(table: pa.Table) -> list[_Packed]:
-        """Return packed rows, one each."""
-        return [_Packed(**row) for row in table.to_pylist()]
 
 
 def _packed(port: InputPort, df: DataFrame, ids: tuple[int, ...]) -> DataFrame:

@@ -18,7 +18,7 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
+from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, PackedRow, input_counts
 from panekeeper.framework.engine.flow.processor import ceil_ms
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from panekeeper.state.records import NO_WATERMARK
@@ -53,19 +53,6 @@ class CheckedBatch:
     number: int
     tables: tuple[pa.Table, ...]
     control: tuple[Control, ...] = ()
-
-
-class _Packed(NamedTuple):
-    """A packed row (`engine/flow/packing.py`)."""
-
-    g: int
-    port: int
-    kind: str
-    lot: str | None
-    part: int
-    pos: int
-    n: int
-    body: bytes | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +105,7 @@ class Rehearsal:
         """Run a batch. Raises what an operator or an aggregate of the user's raises."""
         self.watermark_us = self._watermark() if self._timers else None
         self.behind += sum(_behind(rows, self.reached_us) for rows in batch.tables)
-        packed: dict[int, list[_Packed]] = {}
+        packed: dict[int, list[PackedRow]] = {}
         for row in chain(self._control(batch), *(self._pack(*one) for one in enumerate(batch.tables))):
             packed.setdefault(row.g, []).append(row)
         for group in self.stores:
@@ -139,24 +126,24 @@ class Rehearsal:
             found = ms * 1000
         return max((us for us in (found, self._floor_us) if us is not None), default=None)
 
-    def _control(self, batch: CheckedBatch) -> Iterator[_Packed]:
+    def _control(self, batch: CheckedBatch) -> Iterator[PackedRow]:
         for kind, us, number in batch.control:
             is_command = kind in (*CHECKPOINT_COMMANDS, "flush")
             part = AFTER_ALL_PARTITIONS if is_command else BEFORE_ALL_PARTITIONS
-            yield from (_Packed(group, 0, kind, None, part, number, us, None) for group in self.stores)
+            yield from (PackedRow(group, 0, kind, None, part, number, us, None) for group in self.stores)
 
-    def _pack(self, port: int, rows: pa.Table) -> Iterator[_Packed]:
+    def _pack(self, port: int, rows: pa.Table) -> Iterator[PackedRow]:
         before = NO_WATERMARK if self.watermark_us is None else self.watermark_us
         known = before if self._ports[port].uses_watermark_timer else None
         for batch in self._packers[port].packed(rows.to_batches(), part=0, watermark=known):
-            yield from (_Packed(**row) for row in batch.to_pylist())
+            yield from PackedRow.each(batch)
 
     def _is_due(self, group: int) -> bool:
         """Return whether a timer of Spark's runs a group that has no rows."""
         due = self._due[group]
         return due is not None and self.watermark_us is not None and ceil_ms(due) * 1000 <= self.watermark_us
 
-    def _run_group(self, number: int, group: int, packed: list[_Packed]) -> None:
+    def _run_group(self, number: int, group: int, packed: list[PackedRow]) -> None:
         spec = cloudpickle.loads(self._declared)
         checkpoint = BatchCheckpoint(checkpoint=number, group=group, run=1, no_batch_committed=self._is_new)
         moved = [] if self.watermark_us is None else watermark_step(self.watermark_us // 1000)
@@ -165,9 +152,7 @@ class Rehearsal:
         self._due[group] = outcome.due_watermark_us
         if outcome.watermark is not None:
             self._acted_us = max(outcome.watermark, self._acted_us or outcome.watermark)
-        refused = sum(row.n for row in packed if row.kind == "rejected")
-        rows_in = refused + sum(row.n for row in packed if row.kind in ("rows", "partial"))
-        counts = {**outcome.counts, "rows_in": rows_in, "quarantined": refused}
+        counts = outcome.counts | input_counts(packed)
         for name in COUNTS:
             self.counts[name] += counts[name]
         if outcome.results is not None and outcome.results.num_rows:

@@ -8,7 +8,7 @@ from nothing. The job may run meanwhile.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -19,11 +19,10 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.durations import Duration, us_text
-from panekeeper.framework.declarations.errors import CheckpointError, CorruptState, DeclarationError, ForeignCheckpoint
-from panekeeper.framework.engine.session.settings import format_of_state, stored_state
-from panekeeper.framework.engine.session.spark_errors import all_said
+from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, ForeignCheckpoint
 from panekeeper.recovery.inspector.records import as_fields
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
+from panekeeper.recovery.replay.recorded_results import stored_groups
 from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
@@ -55,7 +54,6 @@ from panekeeper.state.history import (
     upgraded,
 )
 from panekeeper.state.records import IntervalRecord
-from panekeeper.state.spark_store import HEADER, SEGMENTS
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -311,7 +309,8 @@ class Recording:
             new = Beginning(stores={0: MemoryStore()}, latest_us=latest_us)
             return Start(pipeline=pipeline, ids=(0,), beginning=new, changes=changes, begins=begins)
         ids, watermark_us = self.record.group_ids, self.recorded.watermark_ms(before) * 1000 or None
-        stores, known = stored_groups(self.spark, self.folder.place, before, ids), recorded
+        (stored,) = stored_groups(self.spark, self.folder.place, [before])
+        stores, known = {group: stored.stores[group] for group in ids}, recorded
         if old is not recorded or declared_part(old) != declared:
             last = _last_pane(stores, old, declared)
             known = upgraded(recorded, declared, committed=before, watermark_us=watermark_us, last_pane=last)
@@ -412,26 +411,6 @@ def rehearse(start: Start, given: RecordedInput) -> Rehearsal:
 def packers_of(pipeline: Pipeline, ids: tuple[int, ...]) -> tuple[Packer, ...]:
     """Return the packers of the ports, for the key groups of these ids."""
     return tuple(port.checked(ids, None, quarantines=True)[1] for port in pipeline.ports)
-
-
-def stored_groups(spark: SparkSession, checkpoint: str, batch: int, ids: Sequence[int]) -> dict[int, MemoryStore]:
-    """Return all that is stored of each key group after a batch. Raises `CorruptState` if it cannot be read."""
-    stores = {group: MemoryStore() for group in ids}
-    try:
-        with format_of_state(spark):
-            headers = stored_state(spark, checkpoint, HEADER, batch).select("key.g", "value.body")
-            for group, body in headers.toLocalIterator():
-                stores[group].header = bytes(body)
-            segments = stored_state(spark, checkpoint, SEGMENTS, batch)
-            for group, kind, slot, seq, body in segments.select(
-                "key.g", "user_map_key.*", "user_map_value.body"
-            ).toLocalIterator():
-                stores[group].write(kind, slot, seq, bytes(body))
-    except Exception as error:
-        raise CorruptState(
-            f"the state in {checkpoint} as of batch {batch} cannot be read; take fewer batches\n{all_said(error)}"
-        ) from error
-    return stores
 
 
 def _last_pane(stores: Mapping[int, MemoryStore], old: Mapping[str, Any], new: Mapping[str, Any]) -> int | None:

@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -110,9 +110,38 @@ MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "e
 }
 
 
+class PackedRow(NamedTuple):
+    """A packed row in memory, with the fields of `PACKED`, where Spark does not carry it."""
+
+    g: int
+    port: int
+    kind: str
+    lot: str | None
+    part: int
+    pos: int
+    n: int
+    body: bytes | None
+
+    @classmethod
+    def each(cls, packed: pa.Table | pa.RecordBatch) -> list[PackedRow]:
+        """Return the rows of a table in the schema `PACKED`."""
+        return [cls(**row) for row in packed.to_pylist()]
+
+
 def has_rows(kind: str) -> bool:
     """Return whether a packed row of this kind has good rows of the stream, or stands for some."""
     return kind == "rows" or kind.startswith(PARTIAL_KIND)
+
+
+def input_counts(packed: Iterable[Any]) -> dict[str, int]:
+    """Return how many rows of the stream packed rows stand for, and how many of these the intake has refused."""
+    refused = good = 0
+    for row in packed:
+        if row.kind == "rejected":
+            refused += row.n
+        elif has_rows(row.kind):
+            good += row.n
+    return {"rows_in": refused + good, "quarantined": refused}
 
 
 def to_segment(table: pa.Table) -> bytes:

@@ -30,7 +30,7 @@ from panekeeper.framework.core.steps import BatchOutcome, in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import from_segment, has_rows, to_segment
+from panekeeper.framework.engine.flow.packing import from_segment, input_counts, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS, ELSEWHERE
 from panekeeper.state.checkpoint.job_record import RunRecord
@@ -186,7 +186,6 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
             for row in packed
             if row.kind == "rejected"
         ]
-    quarantined = sum(n for n, _ in refused)
     # Marks in the stream are of the same kinds, at places between these two.
     control_rows = [row for row in packed if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS)]
     start = max((row for row in control_rows if row.kind == "resume"), key=lambda row: row.pos, default=None)
@@ -196,8 +195,7 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
         rows += _tagged(tag_of(VIEW, window), [*_segments(one.view)], driver_bytes)
     counts = {
         **outcome.counts,
-        "rows_in": quarantined + sum(row.n for row in packed if has_rows(row.kind)),
-        "quarantined": quarantined,
+        **input_counts(packed),
         "group": group,
         "open_panes": outcome.open_panes,
         "firings": outcome.firings,
