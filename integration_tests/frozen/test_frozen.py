@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,8 +41,7 @@ def test_each_state_version_has_a_frozen_checkpoint(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_frozen_checkpoint_is_resumed(version: int, spark: SparkSession, tmp_path: Path) -> None:
     """State, raw contents, a handler's state, manifest and tables are read, and the results are those of one run."""
-    with tarfile.open(archive(version)) as packed:
-        packed.extractall(tmp_path, filter="data")
+    subprocess.run(["tar", "-xf", archive(version), "-C", tmp_path], check=True)  # older 3.11 have no `filter`
     saved = open_archive(tmp_path / "saved")
     for name in JOBS:
         verify(saved, name, deep=name == "sliding", spark=spark)  # that one has a value of every kind
