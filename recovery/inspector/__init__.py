@@ -3,6 +3,7 @@
 opened.py        Which state is looked at: of which job, as of which batch, and is it still kept?
 panes.py         Which panes, sessions and partitions are open, as data frames?
 plain_tables.py  Which rows does a table have, without Spark?
+written.py       Which rows have batches added to a table?
 diff.py          What has changed between two batches, or two savepoints?
 records.py       What are the rows of a frame as fields of JSON?
 why.py           Why did a pane fire, or why is there no result?

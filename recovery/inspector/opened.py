@@ -72,7 +72,7 @@ def opened(
         return
     archive = open_archive(place, s3)
     with temporary_copy(archive, show_trusted(archive, savepoint)) as folder:
-        yield _opened(LocalFiles(Path(folder)), batch, s3, spark)
+        yield _opened(LocalFiles(Path(folder), s3=s3 or S3Options()), batch, s3, spark)
 
 
 def _opened(files: Files, batch: int | None, s3: S3Options | None, spark: SparkSession | None) -> Opened:

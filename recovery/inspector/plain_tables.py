@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from panekeeper.framework.engine.sink.library_rules import (
@@ -21,6 +22,7 @@ from panekeeper.framework.engine.sink.library_rules import (
     open_to_read,
     panic_as_unsupported,
 )
+from panekeeper.state.codec import of_type
 
 _MILLISECOND = 1000
 _MOST_FILES, _MOST_BYTES = 500, 2**26
@@ -35,10 +37,11 @@ def read_plain_table(path: str, times: Mapping[str, int]) -> pa.Table | None:
     if folder is None:
         return None
     try:
-        files = _files(folder)
-        if files is None:
+        delta = _plain(folder)
+        if delta is None:
             return None
-        wanted = _with(files, times)
+        with panic_as_unsupported():
+            wanted = _with(files_of(delta), times)
         if wanted.num_rows > _MOST_FILES or (pc.sum(wanted.column("size_bytes")).as_py() or 0) > _MOST_BYTES:
             return None
         names = [unquote(one) for one in wanted.column("path").to_pylist()]
@@ -50,26 +53,36 @@ def read_plain_table(path: str, times: Mapping[str, int]) -> pa.Table | None:
     return pa.concat_tables(tables, promote_options="default")
 
 
-def read_plain_files(path: str, names: Collection[str]) -> pa.Table | None:
-    """Return the rows in some files of a table, also in those that it no longer has; None if Spark must read them."""
+def read_plain_files(path: str, names: Collection[str]) -> dict[str, pa.Table] | None:
+    """Return file -> its rows, of files of a table or those that it no longer has; None if Spark must read them."""
     folder = local_folder(path)
-    if folder is None or not names:
+    if folder is None:
         return None
     try:
-        if _files(folder) is None or sum((Path(folder) / name).stat().st_size for name in names) > _MOST_BYTES:
+        delta = _plain(folder)
+        if delta is None or sum((Path(folder) / name).stat().st_size for name in names) > _MOST_BYTES:
             return None
-        return pa.concat_tables([pq.ParquetFile(Path(folder) / name).read() for name in names])
+        schema = pa.schema(delta.schema().to_arrow())
+        return {name: _as_now(pq.ParquetFile(Path(folder) / name).read(), schema) for name in names}
     except (UnsupportedTable, DeltaError, OSError, pa.ArrowException):
         return None
 
 
-def _files(folder: str) -> pa.Table | None:
-    """Return the files of a table; None if its rows are not what is in them."""
+def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows as the table has them by now: a column that came later is null."""
+    there = {*rows.column_names}
+    columns = [
+        of_type(rows.column(one.name), one.type) if one.name in there else pa.nulls(rows.num_rows, one.type)
+        for one in schema
+    ]
+    return pa.table(columns, names=schema.names)
+
+
+def _plain(folder: str) -> DeltaTable | None:
+    """Open a table; None if its rows are not what is in its files."""
     delta = open_to_read(folder, {})
-    if delta.protocol().min_reader_version != _PLAIN_READER or delta.metadata().partition_columns:
-        return None
-    with panic_as_unsupported():
-        return files_of(delta)
+    is_plain = delta.protocol().min_reader_version == _PLAIN_READER and not delta.metadata().partition_columns
+    return delta if is_plain else None
 
 
 def _with(files: pa.Table, times: Mapping[str, int]) -> pa.Table:

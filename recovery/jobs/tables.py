@@ -39,7 +39,7 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
 
 def _version_after(table: Files, transaction: str, batch: int) -> int:
     version = newest_version(table)
-    for number, commit in _kept(table):
+    for number, commit in kept_commits(table):
         done = batch_of_commit(commit, transaction)
         if done > batch:
             version = number - 1
@@ -54,7 +54,7 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
     return version
 
 
-def _kept(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def kept_commits(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
     last = None
     for number, commit in newest_first(table):

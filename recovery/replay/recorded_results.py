@@ -1,4 +1,4 @@
-"""What a batch has left: the state of each key group before and after it, and the rows that its commits have added."""
+"""What a batch has left in the state: what is stored of each key group before and after it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.errors import CorruptState
-from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.delta_log import batch_of_commit, newest_first
-from panekeeper.recovery.inspector.plain_tables import read_plain_files
-from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.spark_store import HEADER, SEGMENTS, TIMER
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from panekeeper.recovery.storage.s3 import S3Options
 
 
 @dataclass
@@ -83,32 +75,3 @@ def _stored(spark: SparkSession, checkpoint: str, batch: int, *, timers: bool) -
 
 
 _PLACE = (("kind", "string"), ("slot", "long"), ("seq", "long"))
-
-
-def rows_of_batch(
-    spark: SparkSession, path: str, transaction: str, batch: int, columns: list[str], s3: S3Options
-) -> pa.Table | None:
-    """Return these columns of the rows that a batch has added to a table by its commit; none if it made no commit.
-
-    None if that cannot be found out any more: the commit is no longer in the log of the table, or its files are gone.
-    """
-    version = -1
-    for version, commit in newest_first(table_at(path, s3)):
-        found = batch_of_commit(commit, transaction)
-        if 0 <= found < batch:
-            break
-        if found == batch:
-            paths = [unquote(str(one["add"]["path"])) for one in commit if "add" in one]
-            if (plain := read_plain_files(path, paths)) is not None and {*columns} <= {*plain.column_names}:
-                return plain.select(columns)
-            added = [one.rpartition("/")[2] for one in paths]
-            table = spark.read.format("delta").option("versionAsOf", version).load(path)
-            try:
-                own = table.where(F.col("_metadata.file_name").isin(added))
-                return own.select(*map(quoted, columns)).toArrow()
-            except Exception:  # noqa: BLE001 -- vacuumed files, most often; whatever it is, there is nothing to compare
-                return None
-    else:
-        if version != 0:
-            return None
-    return pa.table({name: pa.nulls(0) for name in columns})

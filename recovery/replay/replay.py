@@ -26,9 +26,11 @@ from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
+from panekeeper.recovery.errors import RowsGone
 from panekeeper.recovery.inspector.panes import Key, key_as_stored
+from panekeeper.recovery.inspector.written import rows_of_batches
 from panekeeper.recovery.jobs.checkpoint import current_folder
-from panekeeper.recovery.replay.recorded_results import StoredGroups, rows_of_batch, stored_groups
+from panekeeper.recovery.replay.recorded_results import StoredGroups, stored_groups
 from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
@@ -307,14 +309,13 @@ def _of_state(opened: RecordedBatch, stores: Mapping[int, MemoryStore]) -> str |
 
 def _of_table(opened: RecordedBatch, role: str, rows: pa.Table) -> str | None:
     """Return where the rows differ from those that the batch has added to a table; None: nowhere."""
-    path = read_tables(opened.folder).get(role)
-    if path is None:
+    if role not in read_tables(opened.folder):
         return _NO_TABLE
-    transaction, names = opened.recorded.record.transaction(role), rows.column_names
-    there = rows_of_batch(opened.spark, path, transaction, opened.batch, names, opened.folder.s3)
-    if there is None:
+    try:
+        added = rows_of_batches(opened.spark, opened.folder, opened.recorded.record, role, opened.batch, opened.batch)
+    except (CheckpointError, RowsGone):
         return _NOT_KEPT
-    recorded = with_columns(there, rows.schema)
+    recorded = _together(rows.schema, [one for _, one in added])
     return rows_difference(rows_of(recorded, opened.values) if role == "log" else recorded, rows)
 
 

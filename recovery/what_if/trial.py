@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.durations import Duration, us_text
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, ForeignCheckpoint
 from panekeeper.recovery.inspector.records import as_fields
+from panekeeper.recovery.inspector.written import rows_of_batches
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.recovery.replay.recorded_results import stored_groups
 from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
@@ -32,8 +33,7 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.what_if.comparison import Comparison, Run, Shape, Written, compare, delays_us, refinements
 from panekeeper.recovery.what_if.options import with_options
 from panekeeper.recovery.what_if.recorded_input import RecordedInput, read_input
-from panekeeper.recovery.what_if.recorded_results import recorded_counts, recorded_log
-from panekeeper.recovery.what_if.rehearsal import Beginning, Rehearsal
+from panekeeper.recovery.what_if.rehearsal import COUNTS, Beginning, Rehearsal
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_ports, read_record, read_tables
 from panekeeper.state.compatibility import (
@@ -215,7 +215,7 @@ def opened_recording(
             raise ForeignCheckpoint(f"{name.why}; give the file that declares job {record.name!r}")
         recorded = recorded_batches(folder, job)
         first = _first_batch(folder, record, recorded, batches)
-        yield Recording(folder=folder, record=record, recorded=recorded, first=first, scratch=Path(scratch), s3=s3)
+        yield Recording(folder=folder, record=record, recorded=recorded, first=first, scratch=Path(scratch))
 
 
 @contextmanager
@@ -226,7 +226,7 @@ def _folder_of(place: Location, savepoint: str | None, s3: S3Options | None) -> 
         return
     archive = open_archive(place, s3)
     with temporary_copy(archive, show_trusted(archive, savepoint)) as folder:
-        yield LocalFiles(Path(folder))
+        yield LocalFiles(Path(folder), s3=s3 or S3Options())
 
 
 def _first_batch(folder: CheckpointFolder, record: JobRecord, recorded: RecordedBatches, batches: int) -> int:
@@ -256,15 +256,13 @@ class Recording:
         recorded: its batches.
         first: the first one to try.
         scratch: a folder for the rows.
-        s3: how S3 is reached.
     """
 
-    folder: CheckpointFolder
+    folder: Files
     record: JobRecord
     recorded: RecordedBatches
     first: int
     scratch: Path
-    s3: S3Options | None
 
     @property
     def spark(self) -> SparkSession:
@@ -279,12 +277,15 @@ class Recording:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Where the rows of these batches went."""
-        return recorded_counts(self.spark, self._table("metrics"), self.first, self.last)
+        metrics = self.spark.read.format("delta").load(self._table("metrics"))
+        metrics = metrics.where(F.col("batch").between(self.first, self.last))
+        (row,) = metrics.select(*(F.sum(name).alias(name) for name in COUNTS)).collect()
+        return {name: int(row[name] or 0) for name in COUNTS}
 
     @cached_property
     def written(self) -> Written:
         """The rows of the log of these batches."""
-        return recorded_log(self.spark, self._table("log"), self.record, self.first, self.last, self.s3)
+        return rows_of_batches(self.spark, self.folder, self.record, "log", self.first, self.last)
 
     def trial(self, pipeline: Pipeline, *, limit: int) -> Trial:
         """Try a computation. Raises as `try_job`."""
