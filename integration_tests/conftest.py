@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,24 +27,20 @@ def spark() -> Iterator[SparkSession]:
     running.stop()
 
 
-SOON = 2
-"""So many tests of a file, those that come first and have no mark, are run by `make test`."""
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what uses the shared session, and what `make test` leaves out.
+    """Marks what uses the shared session, and what `make test` leaves out: all of a file but its first unmarked test.
 
     The tests of the stack take minutes each: they come first, so that no worker is left with one at the end.
     """
-    unmarked: Counter[Path] = Counter()
+    begun: set[Path] = set()
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
         if not any(item.get_closest_marker(name) for name in ("extended", "release")):
-            unmarked[item.path] += 1
-            if unmarked[item.path] > SOON:
+            if item.path in begun:
                 item.add_marker(pytest.mark.extended)
+            begun.add(item.path)
     items.sort(key=lambda item: item.path.parent.name != "stack")
 
 

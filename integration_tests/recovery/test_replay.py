@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings
 
 
+@pytest.mark.extended
 def test_each_batch_run_again_is_equal_and_with_other_code_or_rows_it_differs(
     readings: Readings, tmp_path: Path
 ) -> None:

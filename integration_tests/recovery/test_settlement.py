@@ -37,6 +37,7 @@ def newest(rows: list[tuple[Any, ...]]) -> dict[tuple[str, str], tuple[int, int]
     return {(sensor, minute): (total, n) for sensor, minute, total, n, _, _ in sorted(rows, key=lambda row: row[4])}
 
 
+@pytest.mark.extended
 def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readings, tmp_path: Path) -> None:
     """Log and view are those of a run in which no row was late. A dry run, or a second one, writes nothing.
 
