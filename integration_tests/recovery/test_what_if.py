@@ -11,8 +11,10 @@ from integration_tests.engine.readings import FILES
 from panekeeper import (
     DeclarationError,
     ForeignCheckpoint,
+    Session,
     TimeInterval,
     advise,
+    agg,
     ports,
     savepoint,
     try_job,
@@ -57,6 +59,13 @@ def test_a_delay_that_covers_all_rows_is_advised_and_tried_and_nothing_of_the_jo
     assert lost == [("a", {"total": 17, "n": 2}, {"total": 1, "n": 1}), ("b", {"total": 128, "n": 1}, None)]
     assert (younger.tried.dropped_late, younger.is_same) == (2, False)
 
+    on_spark = try_job(
+        place, readings.declare(window=TimeInterval(60)), batches=3, scratch=(scratch := tmp_path / "scratch")
+    )
+    assert on_spark == younger
+    assert try_job(place, job, watermark="3 minutes", limit=2, scratch=scratch) == longer
+    assert not scratch.exists()
+
     small = try_job(tmp_path / "savepoints", job, batches=2, savepoint="one")
     assert (small.first, small.is_same, small.recorded) == (3, True, small.tried)
 
@@ -69,13 +78,15 @@ def test_a_delay_that_covers_all_rows_is_advised_and_tried_and_nothing_of_the_jo
         try_job(place, readings.declare(name="other"))
     with pytest.raises(DeclarationError, match="batches is 0; it must be 1 or more"):
         try_job(place, job, batches=0)
+    with pytest.raises(DeclarationError, match=r"the scratch folder .* is there and not empty; name a new one"):
+        try_job(place, job, scratch=readings.folder)
     assert contents(readings.folder) == before
     (readings.folder / "in" / "0003.json").unlink()
     with pytest.raises(RowsGone, match=r"1 of the 1 files .* are gone"):
         try_job(place, job)
 
 
-def test_a_join_is_tried_over_both_of_its_streams(readings: Readings) -> None:
+def test_a_join_is_tried_over_both_of_its_streams(readings: Readings, tmp_path: Path) -> None:
     """The key groups keep its watermark: the least of both streams, with their delay. A second start goes on."""
     (readings.folder / "second").mkdir()
     second = Readings(readings.spark, readings.folder / "second")
@@ -97,3 +108,33 @@ def test_a_join_is_tried_over_both_of_its_streams(readings: Readings) -> None:
     later = try_job(readings.checkpoint, declared(), watermark="10 minutes", batches=1)
     assert later.tried.results < later.recorded.results
     assert (later.is_same, later.results.open_after) == (True, later.recorded.results)
+    assert try_job(readings.checkpoint, declared(), watermark="10 minutes", batches=1, scratch=tmp_path / "s") == later
+
+
+def test_each_of_several_windows_is_tried(readings: Readings, tmp_path: Path) -> None:
+    """It has its own figures and differences, in memory and on Spark; one delay is advised for all of them."""
+    windows = {"minute": TimeInterval(60, discard_age=120), "burst": Session("2 minutes", discard_age="1 minute")}
+
+    def declared(**changed: Any) -> DeltaJob:
+        stream = windowed(readings.stream(), name="several", partition_by="sensor", event_time="at", key_groups=3)
+        computed = stream.windows(**(windows | changed)).aggregate(total=agg.sum("value"), n=agg.count())
+        return computed.to_delta(readings.folder / "log")
+
+    for rows in FILES:
+        readings.put(*rows)
+    job = declared().start(checkpoint=readings.checkpoint, trigger="available_now")
+    assert job.await_end(300)
+    same = try_job(readings.checkpoint, declared(), batches=3)
+    assert (same.is_same, same.begins, same.recorded) == (True, "the state after batch 1", same.tried)
+    assert {name: one.results.differs for name, one in same.windows.items()} == {"minute": False, "burst": False}
+    assert same.results.same == sum(one.results.same for one in same.windows.values()) > 0
+
+    changed = declared(minute=TimeInterval(60))
+    found = try_job(readings.checkpoint, changed, batches=3)
+    minute, burst = found.windows["minute"].results, found.windows["burst"].results
+    assert (minute.changed, minute.only_before, burst.differs, found.is_same) == (1, 1, False, False)
+    assert [one.place["sensor"] for one in minute.first] == ["a", "b"]
+    assert try_job(readings.checkpoint, changed, batches=3, scratch=tmp_path / "scratch") == found
+
+    advice = advise(readings.checkpoint, declared())
+    assert {(one.delay_us, one.late, one.behind) for one in advice.delays[1:]} == {(159_000_000, 0, 0)}

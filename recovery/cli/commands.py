@@ -610,6 +610,7 @@ def _try(options: Namespace) -> dict[str, Any]:
         batches=options.batches,
         savepoint=options.savepoint,
         limit=options.limit,
+        scratch=options.spark,
         s3=s3_options(options),
     )
     return found.fields()
@@ -754,7 +755,7 @@ OTHERS = (
     ),
     Command(
         name="try",
-        help="run a declaration over what a job has read, in memory, beside what it has written; exit code 0 only if "
+        help="run a declaration over what a job has read, beside what it has written; exit code 0 only if "
         "no result differs",
         arguments=(
             LOOKED_AT,
@@ -764,6 +765,9 @@ OTHERS = (
             TRIED_BATCHES,
             TRIED_SAVEPOINT,
             option("--limit", "N", "how many results that differ to print at most (10)", type=int, default=10),
+            option(
+                "--spark", "FOLDER", "run on Spark, not in memory; rows and results are in this new folder meanwhile"
+            ),
             *S3,
         ),
         run=_try,

@@ -413,6 +413,14 @@ def try_lines(fields: Fields) -> str:
     """Return what `try` prints: what is declared otherwise, the figures side by side, and which results differ."""
     lines = [f"job {fields['job']}, batches {fields['first']} to {fields['last']}, from {fields['begins']}"]
     lines += [f"  {one}" for one in fields["changes"]] or ["  declared as recorded"]
+    lines += _compared_lines(fields)
+    for name, one in fields.get("windows", {}).items():
+        lines += [f"window {name}", *_compared_lines(one)]
+    return "\n".join(lines)
+
+
+def _compared_lines(fields: Fields) -> list[str]:
+    """Return the figures side by side, and which results differ."""
     names = {
         "rows": "rows",
         "quarantined": "quarantined",
@@ -422,9 +430,11 @@ def try_lines(fields: Fields) -> str:
         "refinements": "refinements",
     }
     sides = fields["recorded"], fields["tried"]
-    rows = [[text, *(format_number(one[name]) for one in sides)] for name, text in names.items()]
+    rows = [
+        [text, *(format_number(one[name]) for one in sides)] for name, text in names.items() if name in fields["tried"]
+    ]
     rows.append(["delay of results", *(_delay_text(one["delay"]) for one in sides)])
-    lines.append(format_table(("", "recorded", "tried"), rows))
+    lines = [format_table(("", "recorded", "tried"), rows)]
     counts = {
         "same": "the same",
         "changed": "changed",
@@ -439,8 +449,9 @@ def try_lines(fields: Fields) -> str:
         f"  column {name}: only {side}, not compared" for side, names in fields["columns"].items() for name in names
     ]
     shown = [f"  {_difference_text(one)}" for one in fields["differences"]]
-    more = sum(fields["results"][name] for name in ("changed", "only_before", "only_after")) > len(shown)
-    return "\n".join([*lines, *map(printable, shown), *(["  and more; --limit N prints them"] if more else [])])
+    differ = sum(fields["results"][name] for name in ("changed", "only_before", "only_after"))
+    more = differ > len(shown) and "windows" not in fields  # of several windows each has its own
+    return [*lines, *map(printable, shown), *(["  and more; --limit N prints them"] if more else [])]
 
 
 def _delay_text(delay: Fields) -> str:

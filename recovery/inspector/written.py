@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BATCH = "_pk_batch"
+"""Column with the number of the batch that has added the row."""
 _FILE = "_pk_file"
 
 
@@ -99,8 +100,11 @@ def frame_of_files(spark: SparkSession, path: str, files: dict[str, int]) -> Dat
     urls = [name if "://" in name or name.startswith("/") else f"{path.rstrip('/')}/{name}" for name in files]
     names = {name.rpartition("/")[2]: batch for name, batch in files.items()}
     of_names = pa.table({_FILE: [*names], BATCH: pa.array(names.values(), pa.int64())})
+    table = spark.read.format("delta").load(path)
+    if not files:
+        return table.limit(0).withColumn(BATCH, F.lit(0).cast("long"))
     try:
-        rows = spark.read.schema(spark.read.format("delta").load(path).schema).parquet(*urls)
+        rows = spark.read.schema(table.schema).parquet(*urls)
     except Exception as error:
         raise _gone(path, error) from error
     named = rows.select("*", F.col("_metadata.file_name").alias(_FILE))

@@ -39,7 +39,7 @@ def stored_groups(
     try:
         with format_of_state(spark):
             each = [
-                _stored(spark, checkpoint, batch, timers=timers and batch == batches[0])
+                stored_rows(spark, checkpoint, batch, timers=timers and batch == batches[0])
                 for batch in batches
                 if batch >= 0
             ]
@@ -62,8 +62,8 @@ def stored_groups(
     return [found[batch] for batch in batches]
 
 
-def _stored(spark: SparkSession, checkpoint: str, batch: int, *, timers: bool) -> DataFrame:
-    """Return the stored values as of a batch: a header has no kind, a timer an empty one."""
+def stored_rows(spark: SparkSession, checkpoint: str, batch: int, *, timers: bool = False) -> DataFrame:
+    """Return the stored values as of a batch: a header has no kind, a timer an empty one. As `stored_state`."""
     nothing = [F.lit(None).cast(kind).alias(name) for name, kind in _PLACE]
     headers = stored_state(spark, checkpoint, HEADER, batch).select("key.g", *nothing, "value.body")
     segments = stored_state(spark, checkpoint, SEGMENTS, batch)

@@ -63,6 +63,11 @@ def table_at(path: str, s3: S3Options | None = None) -> Files:
     return _on_disk_or_s3("table", path, s3, "no savepoint can have it. Declare it there to make savepoints of the job")
 
 
+def scratch_at(place: Location, s3: S3Options | None = None) -> Files:
+    """Return the files of a scratch folder; raises `SavepointRefused` unless it is on a local disk or on S3."""
+    return _on_disk_or_s3("scratch folder", place, s3, "it cannot be removed afterwards. Name another one")
+
+
 def _on_disk_or_s3(what: str, place: Location, s3: S3Options | None, advice: str) -> Files:
     files = files_at(place, s3)
     if files is None:

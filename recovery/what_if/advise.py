@@ -21,7 +21,6 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, SOURCE_PARTITION_COLUMN
 from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.recovery.what_if.comparison import Run, Shape
 from panekeeper.recovery.what_if.lateness import Lateness, lateness_ms
 from panekeeper.recovery.what_if.options import with_options
 from panekeeper.recovery.what_if.trial import (
@@ -30,12 +29,12 @@ from panekeeper.recovery.what_if.trial import (
     figures_fields,
     figures_of,
     opened_recording,
-    rehearse,
+    produced,
 )
 
 if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import DeltaJob
-    from panekeeper.recovery.what_if.recorded_input import RecordedInput
+    from panekeeper.recovery.what_if.recorded_input import RecordedTables
 
 SHARES = ("99", "99.9", "99.99")
 """For so many rows in time, of a hundred, a delay is looked for."""
@@ -127,17 +126,18 @@ def advise(
         )
     with opened_recording(checkpoint, job, batches=batches, savepoint=savepoint, s3=s3) as recording:
         start = recording.start(job.pipeline)
-        given, shape = recording.read(start), Shape.of(start.pipeline.spec)
-        before_us = start.beginning.latest_us
+        given, before_us = recording.read(start), start.latest_us
         lateness, latest = lateness_of(given, before_us), given.latest(before_us)
         now_us = max(recording.delays_us or [one.intake.watermark_us for one in job.pipeline.ports])
+        spec = start.pipeline.spec
+        written = {window: recording.written(window) for window in spec.parts}
         delays = [
             Advised(
                 share=None,
                 delay_us=now_us,
                 late=lateness.late_rows(-(-now_us // 1000)),
                 behind=None,
-                figures=figures_of(recording.counts, recording.run_of(start.pipeline, given), latest, shape),
+                figures=figures_of(recording.counts, produced(spec, written, latest)),
             )
         ]
         tried = dict[int, Advised]()
@@ -145,15 +145,14 @@ def advise(
             delay_ms = lateness.smallest_delay_ms(Fraction(share) / 100)
             if delay_ms not in tried:
                 changed = with_options(job, watermark=timedelta(milliseconds=delay_ms)).pipeline
-                changed = replace(changed, spec=start.pipeline.spec)  # with its history
-                rehearsal = rehearse(replace(start, pipeline=changed), given)
-                run = Run(written=rehearsal.results)
+                changed = replace(changed, spec=spec)  # with its history
+                rehearsal = recording.rehearse(replace(start, pipeline=changed), given)
                 tried[delay_ms] = Advised(
                     share=share,
                     delay_us=delay_ms * 1000,
                     late=lateness.late_rows(delay_ms),
                     behind=rehearsal.behind,
-                    figures=figures_of(rehearsal.counts, run, latest, shape),
+                    figures=figures_of(rehearsal.counts, produced(spec, rehearsal.results, latest)),
                 )
             delays.append(replace(tried[delay_ms], share=share))
         return Advice(
@@ -166,7 +165,7 @@ def advise(
         )
 
 
-def lateness_of(given: RecordedInput, before_us: int | None) -> Lateness:
+def lateness_of(given: RecordedTables, before_us: int | None) -> Lateness:
     """Return the lateness of all rows, by the greatest event time that their source had before their batch.
 
     A source is a port, or a partition of it where each has a watermark of its own. `before_us` is the greatest event

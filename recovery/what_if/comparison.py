@@ -1,7 +1,7 @@
 """Which results of two runs over the same batches differ? Without Spark.
 
 A reader of results sees the newest one of each pane and partition, so these are compared; how often each was refined,
-and when it came, is counted beside them.
+and when it came, is counted beside them. Of what was compared in parts, by partition, the parts are added up.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 Written = Sequence[tuple[int, pa.Table]]
 """Rows of a log, in order, with the number of their batch."""
+
+KINDS = ("same", "changed", "only_before", "only_after", "open_before", "open_after")
+"""What is counted by a comparison."""
 
 _OF_THE_RUN = frozenset({"refinement", "is_final", "reason", "fired_at", "op", "replaces", "firing", "window_mark"})
 """Columns of the log that say how a result came, and not what it is."""
@@ -69,6 +72,11 @@ class Difference:
     before: Mapping[str, Any] | None
     after: Mapping[str, Any] | None
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """By what it is listed."""
+        return tuple(_plain(value) for value in self.place.values())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -101,6 +109,10 @@ class Comparison:
         """Whether a result differs that both runs must have by now."""
         return bool(self.changed or self.only_before or self.only_after)
 
+    def counts(self) -> dict[str, int]:
+        """Return how many results there are of each kind."""
+        return {name: getattr(self, name) for name in KINDS}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
@@ -115,6 +127,69 @@ class Run:
     written: Written = field(repr=False)
     watermark_us: int | None = None
     is_flushed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Produced:
+    """What a run has written.
+
+    Attributes:
+        results: rows of the log.
+        refinements: those of them that replace an earlier one.
+        delays_us: by how far event time was past the end of each pane when its first result on completion came, us.
+    """
+
+    results: int
+    refinements: int
+    delays_us: np.ndarray
+
+    @classmethod
+    def of(cls, run: Run, latest: Mapping[int, int | None], shape: Shape) -> Produced:
+        """Return that of a run; `latest` as `delays_us` takes it."""
+        rows = sum(table.num_rows for _, table in run.written)
+        return cls(results=rows, refinements=refinements(run), delays_us=delays_us(run, latest, shape))
+
+    @classmethod
+    def together(cls, parts: Sequence[Produced]) -> Produced:
+        """Return that of several parts."""
+        return cls(
+            results=sum(one.results for one in parts),
+            refinements=sum(one.refinements for one in parts),
+            delays_us=np.concatenate([np.empty(0, dtype=np.int64), *(one.delays_us for one in parts)]),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Compared:
+    """Two runs over the same batches, of one window: what each has written, and how that compares."""
+
+    before: Produced
+    after: Produced
+    results: Comparison
+
+    @classmethod
+    def of(
+        cls, before: Run, after: Run, shape: Shape, latest: Mapping[int, int | None], *, limit: int = 10
+    ) -> Compared:
+        """Compare two runs; arguments as for `compare` and `delays_us`."""
+        return cls(
+            before=Produced.of(before, latest, shape),
+            after=Produced.of(after, latest, shape),
+            results=compare(before, after, shape, limit=limit),
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence[Compared], *, limit: int = 10) -> Compared:
+        """Return what was compared in parts, each of other partitions."""
+        first = sorted((one for part in parts for one in part.results.first), key=lambda one: _order(one.key))
+        found: dict[str, Any] = {kind: sum(getattr(part.results, kind) for part in parts) for kind in KINDS}
+        for name in ("columns_before", "columns_after"):
+            found[name] = tuple(dict.fromkeys(column for part in parts for column in getattr(part.results, name)))
+        return cls(
+            before=Produced.together([one.before for one in parts]),
+            after=Produced.together([one.after for one in parts]),
+            results=Comparison(**found, first=tuple(first[:limit])),
+        )
 
 
 def compare(before: Run, after: Run, shape: Shape, *, limit: int = 10) -> Comparison:
@@ -179,15 +254,8 @@ def _compare_newest(before: Run, after: Run, shape: Shape, compared: Sequence[st
                     after=None if now is None else {name: now[name] for name in shown},
                 )
             )
-    return Comparison(
-        same=counts["same"],
-        changed=counts["changed"],
-        only_before=counts["only_before"],
-        only_after=counts["only_after"],
-        open_before=counts["open_before"],
-        open_after=counts["open_after"],
-        first=tuple(first),
-    )
+    found: dict[str, Any] = {kind: counts[kind] for kind in KINDS}
+    return Comparison(**found, first=tuple(first))
 
 
 def _newest(written: Written, shape: Shape) -> dict[tuple[Any, ...], dict[str, Any]]:

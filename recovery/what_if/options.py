@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def with_options(job: DeltaJob, *, watermark: Duration | None = None, discard_age: Duration | None = None) -> DeltaJob:
-    """Return a declared job with another watermark delay, or discard age, of all its ports.
+    """Return a declared job with another watermark delay, or discard age, of all its ports and windows.
 
     Raises:
         DeclarationError: its windows have no such thing, or it cannot be that.
@@ -50,4 +50,5 @@ def _with_discard_age(pipeline: Pipeline, age: timedelta) -> Pipeline:
         return replace(window, discard_age=age)
 
     others = tuple(replace(one, window=aged(one.window)) for one in spec.other_ports)
-    return replace(pipeline, spec=replace(spec, window=aged(spec.window), other_ports=others))
+    windows = {name: replace(one, window=aged(one.window)) for name, one in spec.windows.items()}
+    return replace(pipeline, spec=replace(spec, window=aged(spec.window), other_ports=others, windows=windows))

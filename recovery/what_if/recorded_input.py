@@ -1,13 +1,15 @@
 """What the batches of a job have read, kept in a scratch folder, so that several rehearsals read it.
 
-Spark reads the source once for each batch that has rows, and checks the rows as the declared intake says.
+Spark reads the source once for each batch that has rows, and checks the rows as the declared intake says. Each batch
+stays one: by their cut rows are late or not.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,27 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordedInput:
-    """The rows of a range of batches, as a `Packer` takes them.
+    """What a range of batches have read, but for the rows.
 
     Attributes:
         first: the first batch.
         last: the last batch.
-        schemas: of the rows of each port.
-        folder: has a file of rows for each batch and port with rows.
         control: the time and the commands of each batch.
+        reached: batch and port -> the greatest event time of the good rows, us, where there are some.
+        ports: how many ports there are.
     """
 
     first: int
     last: int
-    schemas: tuple[pa.Schema, ...]
-    folder: Path
-    control: dict[int, tuple[Control, ...]]
-
-    def __iter__(self) -> Iterator[CheckedBatch]:
-        """Yield the batches, in order."""
-        for number in range(self.first, self.last + 1):
-            tables = tuple(self._table(number, port) for port in range(len(self.schemas)))
-            yield CheckedBatch(number=number, tables=tables, control=self.control[number])
+    control: Mapping[int, tuple[Control, ...]]
+    reached: Mapping[tuple[int, int], int | None]
+    ports: int
 
     @property
     def is_flushed(self) -> bool:
@@ -58,13 +54,33 @@ class RecordedInput:
 
         `before_us` is that before the first batch. None: a port has had no row yet.
         """
-        found, latest = dict[int, int | None](), [before_us] * len(self.schemas)
-        for batch in self:
-            found[batch.number] = None if None in latest else min(us for us in latest if us is not None)
-            for port, table in enumerate(batch.tables):
-                times = [us for us in (latest[port], latest_of(table)) if us is not None]
-                latest[port] = max(times, default=None)
+        found, latest = dict[int, int | None](), [before_us] * self.ports
+        for number in range(self.first, self.last + 1):
+            found[number] = None if None in latest else min(us for us in latest if us is not None)
+            reached = [self.reached.get((number, port)) for port in range(self.ports)]
+            latest = [
+                max((us for us in both if us is not None), default=None) for both in zip(latest, reached, strict=True)
+            ]
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedTables(RecordedInput):
+    """What a range of batches have read, with the rows as a `Packer` takes them: a file for each batch and port.
+
+    Attributes:
+        schemas: of the rows of each port.
+        folder: has the files.
+    """
+
+    schemas: tuple[pa.Schema, ...]
+    folder: Path
+
+    def __iter__(self) -> Iterator[CheckedBatch]:
+        """Yield the batches, in order."""
+        for number in range(self.first, self.last + 1):
+            tables = tuple(self._table(number, port) for port in range(self.ports))
+            yield CheckedBatch(number=number, tables=tables, control=self.control[number])
 
     def _table(self, number: int, port: int) -> pa.Table:
         path = _path(self.folder, number, port)
@@ -74,33 +90,61 @@ class RecordedInput:
             return pa.ipc.open_file(source).read_all()
 
 
-def read_input(
+def read_tables_of(
     recorded: RecordedBatches, pipeline: Pipeline, ids: tuple[int, ...], *, first: int, folder: Path
-) -> RecordedInput:
+) -> RecordedTables:
     """Read what a job has read from a batch on, until its last one, for the key groups of these ids.
 
     Raises:
         CheckpointError: what is needed of a batch is not kept.
         RowsGone: the source no longer has the rows.
     """
+    reached = dict[tuple[int, int], int | None]()
+
+    def keep(number: int, port: int, rows: DataFrame) -> None:
+        table = rows.toArrow()
+        reached[number, port] = latest_of(table)
+        with pa.OSFile(str(_path(folder, number, port)), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+
     checked = [port.checked(ids, None, quarantines=True) for port in pipeline.ports]
-    schemas = tuple(arrow_schema(rows.schema) for rows, _ in checked)
+    control = read_batches(recorded, pipeline, [rows for rows, _ in checked], keep, first=first)
+    return RecordedTables(
+        first=first,
+        last=recorded.last,
+        control=control,
+        reached=reached,
+        ports=len(checked),
+        schemas=tuple(arrow_schema(rows.schema) for rows, _ in checked),
+        folder=folder,
+    )
+
+
+def read_batches(
+    recorded: RecordedBatches,
+    pipeline: Pipeline,
+    checked: Sequence[DataFrame],
+    keep: Callable[[int, int, DataFrame], None],
+    *,
+    first: int,
+) -> dict[int, tuple[Control, ...]]:
+    """Call `keep` with both numbers and the rows of each batch and port that has read some; in order.
+
+    `checked` are the streams of the ports, as a `Packer` takes their rows. Returns the time and the commands of each
+    batch. Raises as `read_tables_of`.
+    """
     control = {}
     for number in range(first, recorded.last + 1):
         control[number] = _control(recorded, number, needed=pipeline.uses_wall_clock)
-        for port, (rows, _) in enumerate(checked):
+        for port in range(len(checked)):
             if recorded.has_read(number, port):
-                _read(recorded, number, port, rows, _path(folder, number, port))
-    return RecordedInput(first=first, last=recorded.last, schemas=schemas, folder=folder, control=control)
+                use, stream = partial(keep, number, port), partial(_as_given, checked[port])
+                recorded.rows(use, first=number, last=number, port=port, declared=stream)
+    return control
 
 
-def _read(recorded: RecordedBatches, number: int, port: int, rows: DataFrame, path: Path) -> None:
-    def keep(found: DataFrame) -> None:
-        table = found.toArrow()
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table)
-
-    recorded.rows(keep, first=number, last=number, port=port, declared=lambda _: rows)
+def _as_given(stream: DataFrame, _: DataFrame) -> DataFrame:
+    return stream
 
 
 def _path(folder: Path, number: int, port: int) -> Path:

@@ -1,8 +1,8 @@
 """`try_job`: another declaration over the batches that a job has run, beside what it has written.
 
 The rows are read again by the offsets of the batches, with their times and commands. They go through the windows in
-memory, in a scratch folder: from the state that the job had before the first of them, if it fits the declaration, else
-from nothing. The job may run meanwhile.
+memory, or on Spark (`on_spark.py`), from the state that the job had before the first of them, if it fits the
+declaration, else from nothing. The job may run meanwhile.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +20,10 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.durations import Duration, us_text
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, ForeignCheckpoint
+from panekeeper.framework.engine.job.checkpoint_checks import upgraded_record, with_history
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.recovery.inspector.records import as_fields
-from panekeeper.recovery.inspector.written import rows_of_batches
+from panekeeper.recovery.inspector.written import files_of_batches, frame_of_files, rows_of_batches
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.recovery.replay.recorded_results import stored_groups
 from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
@@ -30,37 +32,23 @@ from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
 from panekeeper.recovery.storage.files import Files, LocalFiles
 from panekeeper.recovery.storage.locations import Location, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.recovery.what_if.comparison import Comparison, Run, Shape, Written, compare, delays_us, refinements
+from panekeeper.recovery.what_if import on_spark
+from panekeeper.recovery.what_if.comparison import Compared, Comparison, Produced, Run, Shape, Written
 from panekeeper.recovery.what_if.options import with_options
-from panekeeper.recovery.what_if.recorded_input import RecordedInput, read_input
+from panekeeper.recovery.what_if.recorded_input import RecordedTables, read_tables_of
 from panekeeper.recovery.what_if.rehearsal import COUNTS, Beginning, Rehearsal
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_ports, read_record, read_tables
-from panekeeper.state.compatibility import (
-    Compatibility,
-    StoredForm,
-    as_recorded,
-    compare_declarations,
-    name_change,
-    stored_form,
-)
-from panekeeper.state.history import (
-    BEFORE,
-    History,
-    aggregates_of,
-    calendars_with_other_data,
-    declared_part,
-    in_force,
-    upgraded,
-)
-from panekeeper.state.records import IntervalRecord
+from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations, name_change
+from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.store import MemoryStore
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from panekeeper.framework.builder.outputs import DeltaJob
-    from panekeeper.framework.engine.flow.packing import Packer
+    from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.pipeline import Pipeline
 
 BATCHES = 100
@@ -68,7 +56,28 @@ BATCHES = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Figures:
+class Results:
+    """What came out of some batches.
+
+    Attributes:
+        results: rows of the log.
+        refinements: those of them that replace an earlier one.
+        delay_us: by how far event time was past the end of a pane when its first result on completion came: the least,
+            the median and the greatest; None without such results.
+    """
+
+    results: int
+    refinements: int
+    delay_us: tuple[int, int, int] | None
+
+    @classmethod
+    def of(cls, produced: Produced) -> Results:
+        """Return what a run has written."""
+        return cls(**_figures(produced))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures(Results):
     """What came of the rows of some batches.
 
     Attributes:
@@ -76,24 +85,26 @@ class Figures:
         refined_late: how many came after their pane had fired, and are in a refinement.
         dropped_late: how many came after all their panes were closed, and are in no result.
         quarantined: how many the intake has refused.
-        results: rows of the log.
-        refinements: those of them that replace an earlier one.
-        delay_us: by how far event time was past the end of a pane when its first result on completion came: the least,
-            the median and the greatest; None without such results.
     """
 
     rows: int
     refined_late: int
     dropped_late: int
     quarantined: int
-    results: int
-    refinements: int
-    delay_us: tuple[int, int, int] | None
 
     @property
     def late(self) -> int:
         """How many rows were late: refined results, or were dropped."""
         return self.refined_late + self.dropped_late
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriedWindow:
+    """One of several windows: its results as recorded, as tried, and how they compare."""
+
+    recorded: Results
+    tried: Results
+    results: Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +117,10 @@ class Trial:
         last: the last batch.
         changes: what is declared otherwise than the job has recorded, in words.
         begins: what it began with.
-        recorded: what the job has done.
+        recorded: what the job has done; of several windows, the results of all.
         tried: what it would have done.
-        results: how the results of both compare.
+        results: how the results of both compare; of several windows, how often in all of them.
+        windows: each of several windows by its name; empty for a job with one.
     """
 
     job: str
@@ -119,6 +131,7 @@ class Trial:
     recorded: Figures
     tried: Figures
     results: Comparison
+    windows: Mapping[str, TriedWindow] = field(default_factory=dict)
 
     @property
     def is_same(self) -> bool:
@@ -127,31 +140,35 @@ class Trial:
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, as `panekeeper try --json` prints them."""
-        results = self.results
-        names = ("same", "changed", "only_before", "only_after", "open_before", "open_after")
-        return {
-            "job": self.job,
-            "first": self.first,
-            "last": self.last,
+        found = {
+            **{name: getattr(self, name) for name in ("job", "first", "last", "begins", "is_same")},
             "changes": [*self.changes],
-            "begins": self.begins,
-            "recorded": figures_fields(self.recorded),
-            "tried": figures_fields(self.tried),
-            "is_same": self.is_same,
-            "results": {name: getattr(results, name) for name in names},
-            "columns": {"recorded": [*results.columns_before], "tried": [*results.columns_after]},
-            "differences": [
-                {
-                    "place": as_fields(dict(one.place)),
-                    "recorded": None if one.before is None else as_fields(dict(one.before)),
-                    "tried": None if one.after is None else as_fields(dict(one.after)),
-                }
-                for one in results.first
-            ],
+            **_compared_fields(self),
         }
+        if self.windows:
+            found["windows"] = {name: _compared_fields(one) for name, one in self.windows.items()}
+        return found
 
 
-def figures_fields(figures: Figures) -> dict[str, Any]:
+def _compared_fields(one: Trial | TriedWindow) -> dict[str, Any]:
+    results = one.results
+    return {
+        "recorded": figures_fields(one.recorded),
+        "tried": figures_fields(one.tried),
+        "results": results.counts(),
+        "columns": {"recorded": [*results.columns_before], "tried": [*results.columns_after]},
+        "differences": [
+            {
+                "place": as_fields(dict(one.place)),
+                "recorded": None if one.before is None else as_fields(dict(one.before)),
+                "tried": None if one.after is None else as_fields(dict(one.after)),
+            }
+            for one in results.first
+        ],
+    }
+
+
+def figures_fields(figures: Results) -> dict[str, Any]:
     """Return figures as JSON-able fields; delays in seconds."""
     found: dict[str, Any] = {name: value for name, value in vars(figures).items() if name != "delay_us"}
     delays = figures.delay_us or (None, None, None)
@@ -159,7 +176,7 @@ def figures_fields(figures: Figures) -> dict[str, Any]:
     return found | {"delay": dict(zip(("least", "median", "greatest"), seconds, strict=True))}
 
 
-def try_job(
+def try_job(  # noqa: PLR0913 -- all by keyword but what is tried on
     checkpoint: Location,
     job: DeltaJob,
     *,
@@ -168,6 +185,7 @@ def try_job(
     batches: int = BATCHES,
     savepoint: str | None = None,
     limit: int = 10,
+    scratch: Location | None = None,
     s3: S3Options | None = None,
 ) -> Trial:
     """Try a declaration over what a job has read, beside what it has written. Nothing of the job is changed.
@@ -179,7 +197,9 @@ def try_job(
         discard_age: another discard age.
         batches: how many of the last batches, as far as Spark keeps their offsets.
         savepoint: the name of a savepoint, whose last batches are tried.
-        limit: how many results that differ are named.
+        limit: how many results that differ are named; of several windows, in each.
+        scratch: run on Spark, with rows and results in this new folder meanwhile, which executors must reach. Not
+            given: in memory, where a batch of rows, the state and the results must fit.
         s3: how S3 is reached.
 
     Raises:
@@ -191,7 +211,10 @@ def try_job(
     """
     with opened_recording(checkpoint, job, batches=batches, savepoint=savepoint, s3=s3) as recording:
         changed = with_options(job, watermark=watermark, discard_age=discard_age)
-        return recording.trial(changed.pipeline, limit=limit)
+        start = recording.start(changed.pipeline)
+        if scratch is not None:
+            return recording.tried_on_spark(start, scratch, limit=limit)
+        return recording.tried(start, recording.read(start), limit=limit)
 
 
 @contextmanager
@@ -201,11 +224,6 @@ def opened_recording(
     """Provide what a job has read and written in its last batches. Raises as `try_job`."""
     if batches < 1:
         raise DeclarationError(f"batches is {batches}; it must be 1 or more")
-    if windows := job.pipeline.spec.windows:
-        raise DeclarationError(
-            f"the job has several windows, {', '.join(windows)}, which are not tried together; declare a job with one "
-            "of them, and try that with panekeeper.testing.run"
-        )
     with _folder_of(place, savepoint, s3) as folder, tempfile.TemporaryDirectory(prefix="panekeeper-try-") as scratch:
         record = read_record(folder)
         if record is None:
@@ -282,15 +300,9 @@ class Recording:
         (row,) = metrics.select(*(F.sum(name).alias(name) for name in COUNTS)).collect()
         return {name: int(row[name] or 0) for name in COUNTS}
 
-    @cached_property
-    def written(self) -> Written:
-        """The rows of the log of these batches."""
-        return rows_of_batches(self.spark, self.folder, self.record, "log", self.first, self.last)
-
-    def trial(self, pipeline: Pipeline, *, limit: int) -> Trial:
-        """Try a computation. Raises as `try_job`."""
-        start = self.start(pipeline)
-        return self.tried(start, self.read(start), limit=limit)
+    def written(self, window: str) -> Written:
+        """Return the rows of the log of a window of these batches."""
+        return rows_of_batches(self.spark, self.folder, self.record, role_of("log", window), self.first, self.last)
 
     def start(self, pipeline: Pipeline) -> Start:
         """Return what a computation begins with: the state before the first batch, if that fits it."""
@@ -298,50 +310,92 @@ class Recording:
         declared = as_recorded(pipeline.declaration(), pipeline.intake.key_groups or len(self.record.group_ids))
         words = [str(one) for change in compare_declarations(recorded, declared) for one in change.differences]
         changes = (*words, *self._changed_delays(pipeline))
-        latest_us = self._latest_before(pipeline)
-        if not self.first:
-            new = Beginning(stores={0: MemoryStore()})
-            return Start(pipeline=pipeline, ids=(0,), beginning=new, changes=changes, begins="the beginning")
-        old = in_force(recorded, before)
-        compared = compare_declarations(old, declared)
-        is_kept = all(one.compatibility is Compatibility.COMPATIBLE for one in compared)
-        if not is_kept or calendars_with_other_data(old, declared):
+        latest_us, begins = self._latest_before(pipeline), "the beginning"
+        if self.first:
+            compared = compare_declarations(in_force(recorded, before), declared)
+            if all(one.compatibility is Compatibility.COMPATIBLE for one in compared):
+                known = upgraded_record(CheckpointFiles(self.spark, self.folder.place), self.record, declared, before)
+                return Start(
+                    pipeline=with_history(pipeline, known),
+                    before=before,
+                    latest_us=latest_us,
+                    watermark_us=self.recorded.watermark_ms(before) * 1000 or None,
+                    changes=changes,
+                    begins=f"the state after batch {before}",
+                )
             begins = "nothing, as the state of the job does not fit the declaration: first results lack earlier rows"
-            new = Beginning(stores={0: MemoryStore()}, latest_us=latest_us)
-            return Start(pipeline=pipeline, ids=(0,), beginning=new, changes=changes, begins=begins)
-        ids, watermark_us = self.record.group_ids, self.recorded.watermark_ms(before) * 1000 or None
-        (stored,) = stored_groups(self.spark, self.folder.place, [before])
-        stores, known = {group: stored.stores[group] for group in ids}, recorded
-        if old is not recorded or declared_part(old) != declared:
-            last = _last_pane(stores, old, declared)
-            known = upgraded(recorded, declared, committed=before, watermark_us=watermark_us, last_pane=last)
-        return Start(
-            pipeline=replace(pipeline, spec=replace(pipeline.spec, history=History.of(known))),
-            ids=ids,
-            beginning=Beginning(stores=stores, latest_us=latest_us, watermark_us=watermark_us),
-            changes=changes,
-            begins=f"the state after batch {before}",
-        )
+        return Start(pipeline=pipeline, latest_us=latest_us, changes=changes, begins=begins)
 
-    def read(self, start: Start) -> RecordedInput:
+    def beginning(self, start: Start) -> Beginning:
+        """Return what is stored when a computation begins in memory; of nothing, in one key group."""
+        if start.before is None:
+            return Beginning(stores={0: MemoryStore()}, latest_us=start.latest_us)
+        (stored,) = stored_groups(self.spark, self.folder.place, [start.before])
+        stores = {group: stored.stores[group] for group in self.record.group_ids}
+        return Beginning(stores=stores, latest_us=start.latest_us, watermark_us=start.watermark_us)
+
+    def read(self, start: Start) -> RecordedTables:
         """Return what the batches have read, checked as a computation says."""
-        return read_input(self.recorded, start.pipeline, start.ids, first=self.first, folder=self.scratch)
+        ids = (0,) if start.before is None else self.record.group_ids
+        return read_tables_of(self.recorded, start.pipeline, ids, first=self.first, folder=self.scratch)
 
-    def tried(self, start: Start, given: RecordedInput, *, limit: int) -> Trial:
+    def rehearse(self, start: Start, given: RecordedTables) -> Rehearsal:
+        """Return what comes of the batches in memory."""
+        beginning = self.beginning(start)
+        ids = tuple(beginning.stores)
+        packers = (port.checked(ids, None, quarantines=True)[1] for port in start.pipeline.ports)
+        rehearsal = Rehearsal(start.pipeline, tuple(packers), beginning)
+        for batch in given:
+            rehearsal.run(batch)
+        return rehearsal
+
+    def tried(self, start: Start, given: RecordedTables, *, limit: int) -> Trial:
         """Run a computation over what the batches have read, and compare it with what the job has written."""
-        pipeline, shape, rehearsal = start.pipeline, Shape.of(start.pipeline.spec), rehearse(start, given)
-        latest = given.latest(start.beginning.latest_us)
-        after = Run(written=rehearsal.results, watermark_us=rehearsal.reached_us, is_flushed=given.is_flushed)
-        before = self.run_of(pipeline, given)
+        rehearsal, latest = self.rehearse(start, given), given.latest(start.latest_us)
+        compared = {}
+        for window, spec in start.pipeline.spec.parts.items():
+            before = Run(written=self.written(window), watermark_us=self.reached_us, is_flushed=given.is_flushed)
+            after = replace(before, written=rehearsal.results[window], watermark_us=rehearsal.reached_us)
+            compared[window] = Compared.of(before, after, Shape.of(spec), latest, limit=limit)
+        return self._trial(start, compared, rehearsal.counts)
+
+    def tried_on_spark(self, start: Start, scratch: Location, *, limit: int) -> Trial:
+        """Do so on Spark, with rows and results in a new folder, which is removed."""
+        with on_spark.new_folder(scratch, self.folder.s3) as folder:
+            given = on_spark.read_packed(self.recorded, start, first=self.first, folder=folder)
+            counts, watermark_us = on_spark.rehearse(self.recorded, start, given, folder=folder)
+            before = Run(written=[], watermark_us=self.reached_us, is_flushed=given.is_flushed)
+            runs, latest = (before, replace(before, watermark_us=watermark_us)), given.latest(start.latest_us)
+            compared = {}
+            for window, spec in start.pipeline.spec.parts.items():
+                role = role_of("log", window)
+                files = files_of_batches(self.folder, self.record, role, self.first, self.last)
+                recorded = frame_of_files(self.spark, self._table(role), files)
+                logs = recorded, on_spark.log_of(self.spark, folder, window, spec)
+                compared[window] = on_spark.compared(logs, runs, spec, latest, limit=limit)
+            return self._trial(start, compared, counts)
+
+    def _trial(self, start: Start, compared: Mapping[str, Compared], counts: Mapping[str, int]) -> Trial:
+        every = Compared.together([*compared.values()])
+        windows = {}
+        if "" in compared:
+            every = compared[""]
+        else:
+            every = replace(every, results=replace(every.results, first=(), columns_before=(), columns_after=()))
+            windows = {
+                name: TriedWindow(recorded=Results.of(one.before), tried=Results.of(one.after), results=one.results)
+                for name, one in compared.items()
+            }
         return Trial(
             job=self.record.name,
             first=self.first,
             last=self.last,
             changes=start.changes,
             begins=start.begins,
-            recorded=figures_of(self.counts, before, latest, shape),
-            tried=figures_of(rehearsal.counts, after, latest, shape),
-            results=compare(before, after, shape, limit=limit),
+            recorded=figures_of(self.counts, every.before),
+            tried=figures_of(counts, every.after),
+            results=every.results,
+            windows=windows,
         )
 
     def _table(self, role: str) -> str:
@@ -369,13 +423,10 @@ class Recording:
         watermark_ms = self.recorded.watermark_ms(self.first)
         return (watermark_ms - -delay_us // 1000) * 1000 if watermark_ms else None
 
-    def run_of(self, pipeline: Pipeline, given: RecordedInput) -> Run:
-        """Return what the job has written, and how far it has come."""
-        return Run(written=self.written, watermark_us=self._reached(pipeline), is_flushed=given.is_flushed)
-
-    def _reached(self, pipeline: Pipeline) -> int | None:
-        """Return the watermark that the job has reached in the last batch, us."""
-        if pipeline.uses_watermark_timer:
+    @cached_property
+    def reached_us(self) -> int | None:
+        """The watermark that the job has reached in the last batch, us."""
+        if self.recorded.pipeline.uses_watermark_timer:
             return self.recorded.watermark_ms(self.last) * 1000 or None
         metrics = self.spark.read.format("delta").load(self._table("metrics")).where(F.col("batch") <= self.last)
         reached: int | None = metrics.select(F.unix_micros(F.max("watermark"))).collect()[0][0]
@@ -387,50 +438,44 @@ class Start:
     """A computation, and what it begins with.
 
     Attributes:
-        pipeline: the computation.
-        ids: of its key groups.
-        beginning: what is stored, and the watermark.
+        pipeline: the computation, with the history of the job if it begins with its state.
+        before: the batch with whose state it begins; None: with nothing.
+        latest_us: the greatest event time that Spark had seen before, us; None: none, or Spark keeps no watermark.
+        watermark_us: the watermark that the stored state has acted on, us; it never goes back.
         changes: how its declaration differs from the recorded one, in words.
         begins: what it begins with, in words.
     """
 
     pipeline: Pipeline
-    ids: tuple[int, ...]
-    beginning: Beginning
+    before: int | None = None
+    latest_us: int | None
+    watermark_us: int | None = None
     changes: tuple[str, ...]
     begins: str
 
 
-def rehearse(start: Start, given: RecordedInput) -> Rehearsal:
-    """Return what comes of the batches in memory."""
-    rehearsal = Rehearsal(start.pipeline, packers_of(start.pipeline, start.ids), start.beginning)
-    for batch in given:
-        rehearsal.run(batch)
-    return rehearsal
-
-
-def packers_of(pipeline: Pipeline, ids: tuple[int, ...]) -> tuple[Packer, ...]:
-    """Return the packers of the ports, for the key groups of these ids."""
-    return tuple(port.checked(ids, None, quarantines=True)[1] for port in pipeline.ports)
-
-
-def _last_pane(stores: Mapping[int, MemoryStore], old: Mapping[str, Any], new: Mapping[str, Any]) -> int | None:
-    """Return the last pane of which a row is stored, where an aggregate that is added has to begin after it."""
-    if stored_form(old) is not StoredForm.SLICES or {*aggregates_of(new)} <= {*aggregates_of(old)}:
-        return None
-    headers = [one.header for one in stores.values() if one.header is not None]
-    return max((pane for header in headers for pane in IntervalRecord.decode(header).panes), default=None)
-
-
-def figures_of(counts: Mapping[str, int], run: Run, latest: Mapping[int, int | None], shape: Shape) -> Figures:
-    """Return what came of the rows of a run; `latest` as `delays_us` takes it."""
-    delays = np.sort(delays_us(run, latest, shape))
+def figures_of(counts: Mapping[str, int], produced: Produced) -> Figures:
+    """Return what came of the rows of a run."""
     return Figures(
         rows=counts["rows_in"],
         refined_late=counts["refined_late"],
         dropped_late=counts["dropped_late"],
         quarantined=counts["quarantined"],
-        results=sum(table.num_rows for _, table in run.written),
-        refinements=refinements(run),
-        delay_us=(int(delays[0]), int(delays[(len(delays) - 1) // 2]), int(delays[-1])) if len(delays) else None,
+        **_figures(produced),
     )
+
+
+def produced(spec: JobSpec, logs: Mapping[str, Written], latest: Mapping[int, int | None]) -> Produced:
+    """Return what is in the logs of all windows; `latest` as `delays_us` takes it."""
+    return Produced.together(
+        [Produced.of(Run(written=logs[name]), latest, Shape.of(one)) for name, one in spec.parts.items()]
+    )
+
+
+def _figures(produced: Produced) -> dict[str, Any]:
+    delays = np.sort(produced.delays_us)
+    return {
+        "results": produced.results,
+        "refinements": produced.refinements,
+        "delay_us": (int(delays[0]), int(delays[(len(delays) - 1) // 2]), int(delays[-1])) if len(delays) else None,
+    }

@@ -25,17 +25,23 @@ if TYPE_CHECKING:
 
 
 def edges_until(
-    files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any], watermark_us: int | None, name: str = ""
+    files: CheckpointFiles,
+    old: Mapping[str, Any],
+    new: Mapping[str, Any],
+    watermark_us: int | None,
+    name: str,
+    batch: int,
 ) -> int | None:
     """Return the end of the last pane with rows in any key group, or the watermark, if that is later; us.
 
-    `name` is that of the window, if it is one of several. None: no pane has had rows, or no data changed.
+    `name` is that of the window, if it is one of several, else empty; the state is that as of a batch. None: no pane
+    has had rows, or no data changed.
     """
     until: list[int] = []
     for window in calendars_with_other_data(old, new):
         until += [] if watermark_us is None else [watermark_us]
         with format_of_state(files.spark):
-            for body in stored_headers(files, WindowStore.name_of(name) if name else _part_of(window)):
+            for body in stored_headers(files, WindowStore.name_of(name) if name else _part_of(window), batch):
                 until.append(reached(IntervalRecord.decode(body), old, window))
     return max((one for one in until if one != NO_WATERMARK), default=None)
 
@@ -59,12 +65,12 @@ def _part_of(window: str) -> str:
     return "" if port == "window" else f"port {port}"
 
 
-def stored_headers(files: CheckpointFiles, part: str) -> Iterator[bytes]:
+def stored_headers(files: CheckpointFiles, part: str, batch: int) -> Iterator[bytes]:
     """Yield the headers of a part of the store in all key groups; of the whole, if it is empty."""
     if not part:
-        rows = stored_state(files.spark, files.place, HEADER).select("value.body")
+        rows = stored_state(files.spark, files.place, HEADER, batch).select("value.body")
     else:
-        segments = stored_state(files.spark, files.place, SEGMENTS)
+        segments = stored_state(files.spark, files.place, SEGMENTS, batch)
         rows = segments.where(segments["user_map_key.kind"] == f"{part}/header").select("user_map_value.body")
     for (body,) in rows.toLocalIterator():
         yield bytes(body)

@@ -198,7 +198,7 @@ def open_checkpoint(
         end = flush_change(flushed=is_flushed(files))
         if end.compatibility is not Compatibility.COMPATIBLE:
             raise JobFinished(f"job {name!r} in {files.root}: {end.why}. {end.advice[:1].upper()}{end.advice[1:]}.")
-        record = upgraded_record(files, known, new)
+        record = upgraded_record(files, known, new, last_batches(files)[1])
     if not own_query:
         require_same_inputs(files, record.name, inputs_of(streams))
         require_topics_named(files, streams)
@@ -279,22 +279,24 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
     logger("job", job=record.name).info("%s is a new checkpoint: %s", files.root, numbers)
 
 
-def upgraded_record(files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any]) -> JobRecord:
-    """Return the record of a job with a declaration that keeps its state. Writes nothing.
+def upgraded_record(
+    files: CheckpointFiles, known: JobRecord, declared: Mapping[str, Any], committed: int | None
+) -> JobRecord:
+    """Return the record of a job with a declaration that keeps its state as of a committed batch. Writes nothing.
 
     A batch that was begun and not committed is run again with it: no table has anything of that.
     """
-    _, committed = last_batches(files)
     old = in_force(known.declaration, committed)
     if declared_part(known.declaration) == declared and old is known.declaration:
         return known
     watermark = None if committed is None else _watermark(files, committed)
     before, after = declarations_by_window(old), declarations_by_window(declared)
     last_panes = {
-        name: None if committed is None else _last_pane(files, before[name], one, name) for name, one in after.items()
+        name: None if committed is None else _last_pane(files, before[name], one, name, committed)
+        for name, one in after.items()
     }
     edges = {
-        name: None if committed is None else edges_until(files, before[name], one, watermark, name)
+        name: None if committed is None else edges_until(files, before[name], one, watermark, name, committed)
         for name, one in after.items()
     }
     if WINDOWS in declared:
@@ -341,7 +343,9 @@ def _watermark(files: CheckpointFolder, committed: int) -> int | None:
     return milliseconds * 1000 if milliseconds > 0 else None
 
 
-def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any], window: str) -> int | None:
+def _last_pane(
+    files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str, Any], window: str, batch: int
+) -> int | None:
     """Return the last pane of which a row is stored in any key group, where an added aggregate has to begin after it.
 
     It is the same for every number of key groups, and for every start until the next batch.
@@ -350,5 +354,5 @@ def _last_pane(files: CheckpointFiles, old: Mapping[str, Any], new: Mapping[str,
         return None
     with format_of_state(files.spark):
         part = WindowStore.name_of(window) if window else ""
-        panes = [pane for body in stored_headers(files, part) for pane in IntervalRecord.decode(body).panes]
+        panes = [pane for body in stored_headers(files, part, batch) for pane in IntervalRecord.decode(body).panes]
     return max(panes, default=None)

@@ -19,7 +19,7 @@ from panekeeper.framework.engine.job.checkpoint_checks import (
 )
 from panekeeper.framework.engine.job.table_checks import without_columns_of_no_table
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.job_record import JobRecord, read_record, write_record
+from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record, write_record
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.errors import StateVersionError
@@ -53,7 +53,7 @@ class Checkpoint:
 
     def start(self, declaration: dict[str, Any]) -> JobRecord:
         """What a start with another declaration would record."""
-        return upgraded_record(self.files, self.known, declaration)
+        return upgraded_record(self.files, self.known, declaration, last_batches(self.files)[1])
 
 
 class Fill(agg.UserAggregate):
