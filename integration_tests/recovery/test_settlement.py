@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.readings import FILES
-from panekeeper import SavepointRefused, restore, savepoint, settle
+from panekeeper import SavepointRefused, TimeInterval, agg, restore, savepoint, settle, windowed
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.recovery.jobs.checkpoint import holding
 from panekeeper.recovery.settle.panes import Outcome
@@ -102,3 +102,31 @@ def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readi
     settle(readings.checkpoint, job, since=len(FILES) + 2)
     assert ("e", "10:00", 4, 1, 0, "SETTLED") in readings.log("view")
     assert len([row for row in readings.log() if row[5] == "SETTLED"]) == 4
+
+
+def test_each_of_several_windows_is_settled(readings: Readings) -> None:
+    """In its own log and view: the one that is asked for, then all of them; and once."""
+    last: list[Reading] = [("a", "10:05:10", 4096)]
+    for rows in (*FILES, LATE, END, last):
+        readings.put(*rows)
+    stream = windowed(readings.stream(), name="several", partition_by="sensor", event_time="at", key_groups=2)
+    by_time = stream.windows(minute=TimeInterval(60, discard_age=120), day=TimeInterval("1 day"), ten=TimeInterval(600))
+    computed = by_time.aggregate(total=agg.sum("value"), n=agg.count())
+    job = computed.to_delta(readings.folder / "log", view=readings.folder / "view")
+    assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(300)
+    wanted, before = in_time(*FILES, LATE, last), readings.log("log_ten")
+
+    only = settle(readings.checkpoint, job, window="minute")
+    assert {one.window for one in only.panes} == {"minute"}
+    assert only.counts[Outcome.SETTLED] == 4
+    assert newest(readings.log("log_minute")) == newest(readings.log("view_minute")) == wanted
+    assert readings.log("log_ten") == before
+
+    found = [(one.window, one.outcome) for one in settle(readings.checkpoint, job).panes]
+    assert {*found} == {("minute", Outcome.UNCHANGED), ("ten", Outcome.SETTLED)}
+    tens: dict[tuple[str, str], tuple[int, int]] = {}
+    for (sensor, _), (total, n) in wanted.items():
+        old = tens.get((sensor, "10:00"), (0, 0))
+        tens[sensor, "10:00"] = (old[0] + total, old[1] + n)
+    assert newest(readings.log("log_ten")) == newest(readings.log("view_ten")) == tens
+    assert {one.outcome for one in settle(readings.checkpoint, job).panes} == {Outcome.UNCHANGED}

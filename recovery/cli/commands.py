@@ -634,6 +634,7 @@ def _settle(options: Namespace) -> dict[str, Any]:
         load_job(options.job),
         since=options.since,
         reason=options.reason,
+        window=options.window,
         dry_run=options.dry_run,
         s3=s3_options(options),
     )
@@ -745,6 +746,7 @@ OTHERS = (
             option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan", required=True),
             option("--since", "BATCH|TIME", "only rows that were quarantined in this batch or at this time, or later"),
             option("--reason", "LATE|USER_ERROR", "only rows with this reason"),
+            option("--window", "NAME", "of several windows only this one"),
             flag("--dry-run", "only print what each pane has before and after, and write nothing"),
             LIMIT,
             *S3,

@@ -385,6 +385,7 @@ def settle_lines(fields: Fields) -> str:
 
     def row(one: Fields) -> dict[str, Any]:
         return {
+            **({"window": one["window"]} if "window" in one else {}),
             **one["key"],
             "pane": f"{one['pane_start']}/{one['pane_end']}",
             "rows": one["rows"],

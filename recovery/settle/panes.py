@@ -51,8 +51,6 @@ def require_supported(spec: JobSpec) -> TimeInterval:
     window, what = spec.window, None
     if spec.other_ports or spec.join is not None:
         what = "several inputs"
-    elif spec.windows:
-        what = "several windows"
     elif not isinstance(window, TimeInterval):
         what = f"a window of the kind {type(window).__name__}"
     elif spec.aggregates is None or spec.handlers:
@@ -162,6 +160,7 @@ class SettledPane:
         before: the last result until now, column -> value; None if there is none.
         after: the result with all rows; None if the pane was not computed.
         refinement: of the new row of the log; None if there is none.
+        window: which of several windows the pane is of; empty: of the only one.
     """
 
     key: Mapping[str, Any]
@@ -172,10 +171,12 @@ class SettledPane:
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
     refinement: int | None = None
+    window: str = ""
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields."""
         return {
+            **({"window": self.window} if self.window else {}),
             "key": as_fields(self.key),
             **as_fields({name: getattr(self, name) for name in ("pane_start", "pane_end", "rows", "refinement")}),
             "outcome": self.outcome.value,

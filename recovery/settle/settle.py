@@ -17,6 +17,8 @@ after a restore, too, as it goes by the rows alone. A reset empties the view and
 count for the next number of a refinement only. A process that was paused at 5 or 6 while another one settled finds its
 version taken, and one that was paused while the job was restored finds the id fenced off
 (`framework/engine/sink/fencing.py`).
+
+Of several windows each has steps 2 to 6 for itself: it has a log, and a view, of its own.
 """
 
 from __future__ import annotations
@@ -34,9 +36,16 @@ from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SinkError
 from panekeeper.framework.engine.job.batch_journal import newest_by
+from panekeeper.framework.engine.job.calendar_edges import stored_headers
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.python_workers import prepare_workers
-from panekeeper.framework.engine.session.settings import READ_SETTINGS, session_of_its_own, session_settings
+from panekeeper.framework.engine.session.settings import (
+    READ_SETTINGS,
+    format_of_state,
+    session_of_its_own,
+    session_settings,
+)
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.library_table import FENCED
@@ -56,7 +65,6 @@ from panekeeper.recovery.settle.panes import (
     settled,
 )
 from panekeeper.recovery.settle.source import (
-    headers,
     last_results,
     quarantined_rows,
     results_of_all_rows,
@@ -69,6 +77,9 @@ from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read
 from panekeeper.state.compatibility import as_recorded, compare_declarations
 from panekeeper.state.history import in_force
 from panekeeper.state.prepared import PreparedBatch, TableWrite
+from panekeeper.state.records import IntervalRecord
+from panekeeper.state.store import WindowStore
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -119,6 +130,7 @@ def settle(
     *,
     since: int | str | datetime | None = None,
     reason: str | None = None,
+    window: str | None = None,
     dry_run: bool = False,
     s3: S3Options | None = None,
 ) -> Settlement:
@@ -134,6 +146,7 @@ def settle(
         since: only rows that went to the quarantine in this batch or later (a number), or at this time or later (a
             datetime, or text in ISO 8601; UTC, if it names no zone). None: all rows.
         reason: only rows with this reason, "LATE" or "USER_ERROR". None: with either.
+        window: of several windows, only this one. None: all of them.
         dry_run: only return what would be written.
         s3: how S3 is reached.
 
@@ -144,8 +157,7 @@ def settle(
         RowsGone: the source no longer has the rows. Nothing was written.
         SinkError: a table does not fit the checkpoint.
     """
-    spec = job.pipeline.spec
-    require_supported(spec)
+    windows = _chosen(job.pipeline.spec, window)
     _require_plain(job)
     if reason is not None and reason not in REASONS:
         raise DeclarationError(f"reason is {reason!r}; rows can be settled that were quarantined as LATE or USER_ERROR")
@@ -155,14 +167,33 @@ def settle(
     with _stopped(files, record, dry_run=dry_run) as require_held:  # 1
         batch = _last_batch(files)
         pipeline = _pipeline(job, files, record, batch)
-        work = _Work(files=files, record=record, pipeline=pipeline, tables=read_tables(files), batch=batch)
-        require_fitting_tables(files, record, work.tables)
-        prepare_workers(work.spark)
-        with session_settings(work.spark, READ_SETTINGS):
-            panes, rows = work.compute(job, (reason,) if reason else REASONS, from_when)  # 2 to 4
-            if not dry_run:
-                work.write(rows, require_held)  # 5 and 6
+        tables, panes = read_tables(files), list[SettledPane]()
+        require_fitting_tables(files, record, tables)
+        spark = pipeline.intake.df.sparkSession
+        prepare_workers(spark)
+        with session_settings(spark, READ_SETTINGS):
+            for name in windows:
+                own = replace(pipeline, spec=pipeline.spec.parts[name])
+                work = _Work(files=files, record=record, pipeline=own, window=name, tables=tables, batch=batch)
+                found, rows = work.compute(job, (reason,) if reason else REASONS, from_when)  # 2 to 4
+                panes += [replace(one, window=name) for one in found]
+                if not dry_run:
+                    work.write(rows, require_held)  # 5 and 6
     return Settlement(checkpoint=files.root, job=record.name, batch=batch, dry_run=dry_run, panes=tuple(panes))
+
+
+def _chosen(spec: JobSpec, window: str | None) -> list[str]:
+    """Return the windows to settle; the empty one is the only one. Raises `DeclarationError` if one cannot be."""
+    if window is not None and window not in spec.windows:
+        there = f"the windows of the job are {', '.join(spec.windows)}" if spec.windows else "the job has one window"
+        raise DeclarationError(f"window is {window!r}; {there}")
+    chosen = [*spec.parts] if window is None else [window]
+    for name in chosen:
+        try:
+            require_supported(spec.parts[name])
+        except DeclarationError as error:
+            raise DeclarationError(f"window {name}: {error}" if name else str(error)) from None
+    return chosen
 
 
 def read_since(since: int | str | datetime | None) -> int | datetime | None:
@@ -237,11 +268,12 @@ def _pipeline(job: DeltaJob, files: Files, record: JobRecord, batch: int) -> Pip
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """A stopped job whose rows are settled."""
+    """A stopped job, or one of its windows, whose rows are settled."""
 
     files: Files
     record: JobRecord
     pipeline: Pipeline
+    window: str
     tables: Mapping[str, str]
     batch: int
     opened: DeltaTables = field(default_factory=DeltaTables, repr=False)
@@ -264,13 +296,16 @@ class _Work:
         nothing = spec.results_schema.empty_table()
         geometry = Geometry.of(require_supported(spec), spec.history)
         quarantine = self.tables["quarantine"]
-        late, refused = quarantined_rows(self.spark, quarantine, self.pipeline, reasons, since)  # 2
+        late, refused = quarantined_rows(self.spark, quarantine, self.pipeline, reasons, since, self.window)  # 2
         pairs = pairs_of(geometry, keys, late)
         if not len(pairs.panes):
             return [], NewRows(log=nothing, view=nothing)
         recorded = recorded_batches(self.files, replace(job, _pipeline=self.pipeline))
         watermark = recorded.watermark_ms(self.batch) * 1000 if self.pipeline.ports[0].uses_watermark_timer else None
-        closed = are_closed(geometry, pairs.panes, watermark, headers(self.spark, self.files.place, self.batch))
+        with format_of_state(self.spark):
+            part = WindowStore.name_of(self.window) if self.window else ""
+            bodies = [*stored_headers(CheckpointFiles(self.spark, self.files.place), part, self.batch)]
+        closed = are_closed(geometry, pairs.panes, watermark, [*map(IntervalRecord.decode, bodies)])
         ahead = np.full(len(pairs.panes), False)
         if self.pipeline.intake.max_ahead_us is not None:  # else they count since
             ahead = are_among(pairs, pairs_of(geometry, keys, refused))
@@ -279,23 +314,23 @@ class _Work:
         }
         chosen = pairs.only(closed & ~ahead)
         after = results_of_all_rows(recorded, self.pipeline, keys, chosen) if len(chosen.panes) else nothing  # 3
-        roles = [role for role in ("log", "view") if role in self.tables]
-        before = last_results(self.spark, [self.tables[role] for role in roles], spec, keys, pairs)
-        return settled(spec, keys, pairs, waiting, before[0], before[1] if "view" in roles else None, after)  # 4
+        paths = [self.tables[role] for kind in ("log", "view") if (role := role_of(kind, self.window)) in self.tables]
+        log, *view = last_results(self.spark, paths, spec, keys, pairs)
+        return settled(spec, keys, pairs, waiting, log, view[0] if view else None, after)  # 4
 
     # Steps 5 and 6
 
     def write(self, rows: NewRows, require_held: Callable[[], None]) -> None:
         """Write results to the log, and to the view, if there is one."""
         if rows.log.num_rows:
-            write = self._write_of("log")
+            write = self._write_of(role_of("log", self.window))
             require_held()
             fault_point("during-settlement", 1, write.path)
             with session_of_its_own(self.spark) as spark:
                 self.opened.append(spark, rows.log, write, self._batch_of(write.after + 1))  # 5
             fault_point("during-settlement", 2, write.path)
-        if "view" in self.tables and rows.view.num_rows:
-            write = replace(self._write_of("view"), **newest_by(self.spec))
+        if (view := role_of("view", self.window)) in self.tables and rows.view.num_rows:
+            write = replace(self._write_of(view), **newest_by(self.spec))
             require_held()
             with session_of_its_own(self.spark) as spark:
                 self.opened.merge(spark, rows.view, write, write.after + 1)  # 6

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType
 
-from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
+from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, WINDOW, JobSpec
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
@@ -26,11 +26,8 @@ from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, PackedRow
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
 from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
 from panekeeper.framework.engine.session.columns import as_utc, column
-from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.recovery.settle.panes import ROWS, Pairs, complete_results, require_supported
 from panekeeper.state.codec import with_columns
-from panekeeper.state.records import IntervalRecord
-from panekeeper.state.spark_store import HEADER
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -44,9 +41,16 @@ _MOST_RANGES = 64
 
 
 def quarantined_rows(
-    spark: SparkSession, path: str, pipeline: Pipeline, reasons: Iterable[str], since: int | datetime | None
+    spark: SparkSession,
+    path: str,
+    pipeline: Pipeline,
+    reasons: Iterable[str],
+    since: int | datetime | None,
+    window: str = "",
 ) -> tuple[pa.Table, pa.Table]:
     """Return the keys and event times (us) of quarantined rows, each pair once, and how many there are of it.
+
+    `window` is which one of several has refused them.
 
     What could not be computed of a pane is told by its end, with which the last of its instants is meant. The second
     table has those of all rows that were refused for being ahead of the clock.
@@ -57,6 +61,8 @@ def quarantined_rows(
         chosen &= F.col("quarantined_at") >= F.lit(since if since.tzinfo else since.replace(tzinfo=UTC))
     elif since is not None:
         chosen &= F.col("batch") >= since
+    if window:
+        chosen &= F.col(WINDOW) == window
     ahead = F.col("reason").isin(FUTURE_EVENT_TIME, FUTURE_ARRIVAL_TIME)
     parts = [StructField(name, intake.df.schema[name].dataType) for name in intake.partition_by]
     row = F.from_json("row", StructType([*parts, StructField("pane_end", StringType())]))
@@ -73,13 +79,6 @@ def quarantined_rows(
     kinds = [*spec.keys, pa.field(EVENT_TIME, pa.int64()), pa.field(ROWS, pa.int64())]
     table = with_columns(table, pa.schema([one.with_nullable(True) for one in kinds]))
     return table.filter(pc.invert(is_ahead)), table.filter(is_ahead)
-
-
-def headers(spark: SparkSession, checkpoint: str, batch: int) -> list[IntervalRecord]:
-    """Return the header of each key group that has state, as of a batch."""
-    with format_of_state(spark):
-        found = stored_state(spark, checkpoint, HEADER, batch).select("value.body").collect()
-    return [IntervalRecord.decode(bytes(body)) for (body,) in found]
 
 
 def last_results(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from panekeeper import DeclarationError, SavepointRefused, TimeInterval, agg, settle
+from panekeeper import DeclarationError, SavepointRefused, Session, TimeInterval, agg, settle
 from panekeeper.framework.builder.outputs import DeltaJob
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -55,12 +55,17 @@ def test_jobs_whose_results_would_not_get_everywhere_are_refused(declare: Callab
         settle("checkpoint", declare())
 
 
-def test_several_windows_are_not_settled() -> None:
-    """The tables of which window would be corrected is not said."""
-    declared = declared_job(windows={"ten": TimeInterval(10)}, partition_by="k", event_time="at", **DECLARED)
-    computation = declared.computation([ScriptedStream(port.columns) for port in declared.ports])
-    with pytest.raises(DeclarationError, match="the job has several windows, of which late rows cannot be settled"):
-        settle("checkpoint", computation.to_delta("log"))
+def test_a_window_among_several_that_cannot_be_settled_is_named() -> None:
+    """So is what the windows are, where another one is asked for."""
+    windows = {"ten": TimeInterval(10), "burst": Session(5)}
+    declared = declared_job(windows=windows, partition_by="k", event_time="at", **DECLARED)
+    job = declared.computation([ScriptedStream(port.columns) for port in declared.ports]).to_delta("log")
+    with pytest.raises(DeclarationError, match="window burst: the job has a window of the kind Session, of which late"):
+        settle("checkpoint", job)
+    with pytest.raises(DeclarationError, match="window is 'day'; the windows of the job are ten, burst"):
+        settle("checkpoint", job, window="day")
+    with pytest.raises(DeclarationError, match="window is 'ten'; the job has one window"):
+        settle("checkpoint", job_of(), window="ten")
 
 
 def test_a_batch_that_tables_may_have_in_part_is_completed_first(tmp_path: Path) -> None:
