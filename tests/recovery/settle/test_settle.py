@@ -57,7 +57,7 @@ def test_jobs_whose_results_would_not_get_everywhere_are_refused(declare: Callab
 
 def test_a_window_among_several_that_cannot_be_settled_is_named() -> None:
     """So is what the windows are, where another one is asked for."""
-    windows = {"ten": TimeInterval(10), "burst": Session(5)}
+    windows: dict[str, Any] = {"ten": TimeInterval(10), "burst": Session(5)}
     declared = declared_job(windows=windows, partition_by="k", event_time="at", **DECLARED)
     job = declared.computation([ScriptedStream(port.columns) for port in declared.ports]).to_delta("log")
     with pytest.raises(DeclarationError, match="window burst: the job has a window of the kind Session, of which late"):
