@@ -46,6 +46,7 @@ from panekeeper.recovery.what_if.rehearsal import (
     Control,
     GroupRehearsal,
     Rehearsed,
+    Start,
     control_of,
     watermark_behind,
 )
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.engine.flow.packing import Packer
     from panekeeper.recovery.replay.recorded_rows import RecordedBatches
-    from panekeeper.recovery.what_if.trial import Start
 
 _ROWS = f"{PACKED_SCHEMA}, batch bigint, latest bigint"
 """Packed rows with their batch, and the greatest event time of their task so far, us."""

@@ -58,6 +58,27 @@ class CheckedBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Start:
+    """A computation, and what it begins with.
+
+    Attributes:
+        pipeline: the computation, with the history of the job if it begins with its state.
+        before: the batch with whose state it begins; None: with nothing.
+        latest_us: the greatest event time that Spark had seen before, us; None: none, or Spark keeps no watermark.
+        watermark_us: the watermark that the stored state has acted on, us; it never goes back.
+        changes: how its declaration differs from the recorded one, in words.
+        begins: what it begins with, in words.
+    """
+
+    pipeline: Pipeline
+    before: int | None = None
+    latest_us: int | None
+    watermark_us: int | None = None
+    changes: tuple[str, ...]
+    begins: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Beginning:
     """What a rehearsal begins with; without any, as a new job does.
 

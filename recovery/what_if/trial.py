@@ -36,7 +36,7 @@ from panekeeper.recovery.what_if import on_spark
 from panekeeper.recovery.what_if.comparison import Compared, Comparison, Produced, Run, Shape, Written
 from panekeeper.recovery.what_if.options import with_options
 from panekeeper.recovery.what_if.recorded_input import RecordedTables, read_tables_of
-from panekeeper.recovery.what_if.rehearsal import COUNTS, Beginning, Rehearsal
+from panekeeper.recovery.what_if.rehearsal import COUNTS, Beginning, Rehearsal, Start
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_ports, read_record, read_tables
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations, name_change
@@ -431,27 +431,6 @@ class Recording:
         metrics = self.spark.read.format("delta").load(self._table("metrics")).where(F.col("batch") <= self.last)
         reached: int | None = metrics.select(F.unix_micros(F.max("watermark"))).collect()[0][0]
         return reached
-
-
-@dataclass(frozen=True, kw_only=True)
-class Start:
-    """A computation, and what it begins with.
-
-    Attributes:
-        pipeline: the computation, with the history of the job if it begins with its state.
-        before: the batch with whose state it begins; None: with nothing.
-        latest_us: the greatest event time that Spark had seen before, us; None: none, or Spark keeps no watermark.
-        watermark_us: the watermark that the stored state has acted on, us; it never goes back.
-        changes: how its declaration differs from the recorded one, in words.
-        begins: what it begins with, in words.
-    """
-
-    pipeline: Pipeline
-    before: int | None = None
-    latest_us: int | None
-    watermark_us: int | None = None
-    changes: tuple[str, ...]
-    begins: str
 
 
 def figures_of(counts: Mapping[str, int], produced: Produced) -> Figures:
