@@ -59,13 +59,6 @@ def test_a_delay_that_covers_all_rows_is_advised_and_tried_and_nothing_of_the_jo
     assert lost == [("a", {"total": 17, "n": 2}, {"total": 1, "n": 1}), ("b", {"total": 128, "n": 1}, None)]
     assert (younger.tried.dropped_late, younger.is_same) == (2, False)
 
-    on_spark = try_job(
-        place, readings.declare(window=TimeInterval(60)), batches=3, scratch=(scratch := tmp_path / "scratch")
-    )
-    assert on_spark == younger
-    assert try_job(place, job, watermark="3 minutes", limit=2, scratch=scratch) == longer
-    assert not scratch.exists()
-
     small = try_job(tmp_path / "savepoints", job, batches=2, savepoint="one")
     assert (small.first, small.is_same, small.recorded) == (3, True, small.tried)
 
@@ -134,7 +127,10 @@ def test_each_of_several_windows_is_tried(readings: Readings, tmp_path: Path) ->
     minute, burst = found.windows["minute"].results, found.windows["burst"].results
     assert (minute.changed, minute.only_before, burst.differs, found.is_same) == (1, 1, False, False)
     assert [one.place["sensor"] for one in minute.first] == ["a", "b"]
-    assert try_job(readings.checkpoint, changed, batches=3, scratch=tmp_path / "scratch") == found
+    assert try_job(readings.checkpoint, changed, batches=3, scratch=(scratch := tmp_path / "scratch")) == found
+    whole = try_job(readings.checkpoint, declared(), watermark="3 minutes", scratch=scratch)
+    assert (whole.begins, whole.tried.late, whole.is_same) == ("the beginning", 0, True)
+    assert not scratch.exists()
 
     advice = advise(readings.checkpoint, declared())
     assert {(one.delay_us, one.late, one.behind) for one in advice.delays[1:]} == {(159_000_000, 0, 0)}
