@@ -127,7 +127,8 @@ def test_each_of_several_windows_is_tried(readings: Readings, tmp_path: Path) ->
     minute, burst = found.windows["minute"].results, found.windows["burst"].results
     assert (minute.changed, minute.only_before, burst.differs, found.is_same) == (1, 1, False, False)
     assert [one.place["sensor"] for one in minute.first] == ["a", "b"]
-    assert try_job(readings.checkpoint, changed, batches=3, scratch=(scratch := tmp_path / "scratch")) == found
+    scratch = tmp_path / "scratch"
+    assert try_job(readings.checkpoint, changed, batches=3, scratch=scratch) == found
     whole = try_job(readings.checkpoint, declared(), watermark="3 minutes", scratch=scratch)
     assert (whole.begins, whole.tried.late, whole.is_same) == ("the beginning", 0, True)
     assert not scratch.exists()
