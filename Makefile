@@ -7,11 +7,12 @@ PIP := $(PYTHON) -m pip --disable-pip-version-check --quiet
 PIP_VERSION := 'pip>=25.1,<27' # the first that knows dependency groups
 LOCK := requirements.lock
 SPARK := $(shell sed -n 's/^pyspark==//p' $(LOCK))
+DOCS_VERSION := $(shell sed -n 's/^__version__ = "\([0-9]*\.[0-9]*\).*/\1/p' panekeeper/__init__.py)
 ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgroup --durations 10
 CODE := $(wildcard panekeeper examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast lint bench soak drill images stack docs lock clean java
+.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast lint bench soak drill images stack docs docs-version lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
@@ -69,6 +70,10 @@ stack: images ## Run the flights from Kafka on a cluster of containers, and brea
 
 docs: $(VENV)/.installed-docs ## Build the documentation as a site in out/site; a link that leads nowhere is an error
 	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+
+docs-version: $(VENV)/.installed-docs ## Put the documentation, as that of this version, beside those of others: on the branch gh-pages
+	@NO_MKDOCS_2_WARNING=1 PATH="$(abspath $(VENV)/bin):$$PATH" mike deploy --update-aliases $(DOCS_VERSION) latest
+	@$(VENV)/bin/mike set-default latest
 
 lock: $(PYTHON) ## Write requirements.lock anew: the newest versions that fit pyproject.toml
 	@$(PIP) install --upgrade $(PIP_VERSION)

@@ -1,15 +1,20 @@
 # ruff: noqa: INP001 -- MkDocs loads this file by its path
-"""Lets pages of the site link to files outside `docs/`: such a link leads to the file in the repository."""
+"""What MkDocs does not do by itself: links to files outside `docs/`, versions, options of commands in one piece.
+
+A link out of `docs/` leads to the file in the repository.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-_LINK = re.compile(r"(?<!!)(\[[^\]]*\]\()([^)\s]+)(\))")
+_LINK = re.compile(r"(?<!!)(\[[^\[\]]*\]\()([^)\s]+)(\))")
+_OPTION = re.compile(r"(?<=[\s>])--[a-z][\w-]*")
 _LOG = logging.getLogger("mkdocs.hooks.site_links")
 
 
@@ -32,3 +37,19 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
         return f"{opening}{config.repo_url.rstrip('/')}/{kind}/main/{path.relative_to(docs.parent).as_posix()}{closing}"
 
     return _LINK.sub(target, markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by MkDocs with the content of each page. A browser breaks a line within `--json`, if it may."""
+    return _OPTION.sub(r'<span class="option">\g<0></span>', html)
+
+
+def on_post_page(output: str, **_: Any) -> str:
+    """Called by MkDocs with each page. The theme asks GitHub for the stars of a repository; a page asks nobody."""
+    return output.replace(' data-md-component="source"', "")
+
+
+def on_config(config: Any) -> None:
+    """Called by MkDocs first. A site that is not one of several versions has no list of them."""
+    if "MIKE_DOCS_VERSION" not in os.environ:
+        del config.extra["version"]

@@ -215,8 +215,8 @@ def _legend(canvas: _Canvas, y: float, *, has_panes: bool) -> float:
     if has_panes:
         canvas.rect("past", x, y - 10, 14, 12)
         canvas.text("m", x + 20, y, "behind the watermark")
-        canvas.rect("age", x + 160, y - 10, 14, 12, 'stroke-dasharray="3 3"')
-        canvas.text("m", x + 180, y, "takes late rows")
+        canvas.rect("age", x + 175, y - 10, 14, 12, 'stroke-dasharray="3 3"')
+        canvas.text("m", x + 195, y, "takes late rows")
     return y + 14
 
 

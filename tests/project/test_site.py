@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,10 @@ DOCS = ROOT / "docs"
 
 _LISTED_ELSEWHERE = {"decisions", "monitoring"}
 """Folders of which docs/README.md lists the pages."""
+
+
+PAGE = SimpleNamespace(file=SimpleNamespace(src_uri="windows.md"))
+CONFIG = SimpleNamespace(docs_dir=str(DOCS), repo_url="https://example.org/repo")
 
 
 def pages_of(entry: Any) -> list[str]:
@@ -59,13 +64,10 @@ def test_the_reference_has_each_public_name() -> None:
 )
 def test_a_link_out_of_the_docs_leads_to_the_repository(link: str, leads_to: str) -> None:
     """Others stay as they are."""
+    assert on_page_markdown(f"[x]({link})", page=PAGE, config=CONFIG, files=None) == f"[x]({leads_to})"
 
-    class Page:
-        class file:  # noqa: N801 -- as MkDocs has it
-            src_uri = "windows.md"
 
-    class Config:
-        docs_dir = str(DOCS)
-        repo_url = "https://example.org/repo"
-
-    assert on_page_markdown(f"[x]({link})", page=Page, config=Config, files=None) == f"[x]({leads_to})"
+def test_a_picture_stays_one_behind_a_bracket_that_is_open() -> None:
+    """As in an interval, `[start, end)`: the site has a copy of the picture."""
+    text = "Panes `[0, 10)`:\n\n![drawn](pictures/session.svg)"
+    assert on_page_markdown(text, page=PAGE, config=CONFIG, files=None) == text
