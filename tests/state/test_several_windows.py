@@ -101,10 +101,12 @@ def test_each_window_has_the_history_of_a_job_with_it_alone() -> None:
     assert begun_again(back, BOTH)[WINDOWS]["hour"][HISTORY]["retired"] == {"top": "int64"}
 
 
-def test_what_is_open_in_several_windows_is_not_shown() -> None:
-    """The inspector says so, and where the results are."""
-    with pytest.raises(DeclarationError, match="the job has several windows, hour, burst, of which what is open"):
-        recorded_ports(BOTH)
+def test_each_window_is_known_by_its_name_to_the_inspector() -> None:
+    """With the part of the store that it has."""
+    assert [(one.window, one.kind, one.part) for one in recorded_ports(BOTH)] == [
+        ("hour", "timeInterval", "window hour/"),
+        ("burst", "session", "window burst/"),
+    ]
 
 
 def test_a_batch_of_several_windows_is_not_run_again() -> None:

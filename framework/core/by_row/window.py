@@ -24,7 +24,8 @@ from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.state.records import NO_WATERMARK, ByRowRecord
 
-_START, _END = -(2**62), 2**62
+FIRST, LAST = -(2**62), 2**62
+"""Before and after all windows, us."""
 LAST_COLUMN = "_last"
 """Column of stored counts: the last instant of a window, us."""
 FIRED_COLUMN = "_fired"
@@ -60,12 +61,12 @@ class SlidingByRowWindow:
     counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
-        self._fired: dict[tuple[int, int], int] = {}
+        self.fired: dict[tuple[int, int], int] = {}
         """How often windows have fired, by (partition, last instant), where it is more than once."""
         if (stored := self.record.fired) is not None:
             numbers = (stored.column(name).to_pylist() for name in (LAST_COLUMN, FIRED_COLUMN))
             for code, last, fired in zip(self.keys.encode(stored).tolist(), *numbers, strict=True):
-                self._fired[code, last] = fired
+                self.fired[code, last] = fired
 
     @property
     def watermark(self) -> int:
@@ -118,7 +119,7 @@ class SlidingByRowWindow:
         self._refire(previous)
         self._complete(previous, watermark - 1, Reason.WATERMARK)
         self.kept.drop_before(watermark - self.window.reach_us)
-        self._fired = {one: fired for one, fired in self._fired.items() if not self._closed(one[1])}
+        self.fired = {one: fired for one, fired in self.fired.items() if not self._closed(one[1])}
 
     def on_tick(self, us: int) -> None:
         """Do nothing: nothing is due by the wall clock."""
@@ -132,9 +133,9 @@ class SlidingByRowWindow:
             return
         previous, self.record.flushed = self.record.watermark, True
         self._refire(previous, Reason.FLUSH)
-        self._complete(previous, _END, Reason.FLUSH)
-        self.kept.drop_before(_END)
-        self._fired.clear()
+        self._complete(previous, LAST, Reason.FLUSH)
+        self.kept.drop_before(LAST)
+        self.fired.clear()
 
     def due(self) -> int | None:
         """Return a watermark (us) before which nothing happens; None: no row is kept."""
@@ -156,7 +157,7 @@ class SlidingByRowWindow:
     def save(self) -> ByRowRecord:
         """Write the rows and return the record to be written as the header."""
         self.kept.save()
-        fired = sorted(self._fired.items())
+        fired = sorted(self.fired.items())
         self.record.fired = None
         if fired:
             columns = {LAST_COLUMN: pa.array([last for (_, last), _ in fired], pa.int64())}
@@ -168,10 +169,10 @@ class SlidingByRowWindow:
 
     def _complete(self, previous: int, last: int, reason: Reason) -> None:
         """Fire the windows that end from this watermark on, until `last`: none of them has fired before."""
-        first = _START if previous == NO_WATERMARK else previous
+        first = FIRST if previous == NO_WATERMARK else previous
         self.kept.read_from_to(first - 1 - self.window.difference_us, last + 1)
         rows = OrderedRows(self.kept.rows, self.keys)
-        codes, lasts, low, high = self._windows(rows, first, last)
+        codes, lasts, low, high = self.windows(rows, first, last)
         self._fire(rows, codes, lasts, low, high, np.zeros(len(codes), dtype=np.int64), reason)
 
     def _refire(self, previous: int, reason: Reason = Reason.LATE) -> None:
@@ -184,7 +185,7 @@ class SlidingByRowWindow:
         self.kept.read_between(times - span, times + span)
         rows = OrderedRows(self.kept.rows, self.keys)
         first = max(int(times.min()), previous - self.window.age_us)
-        codes, lasts, low, high = self._windows(rows, first, min(int(times.max()) + span, previous - 1))
+        codes, lasts, low, high = self.windows(rows, first, min(int(times.max()) + span, previous - 1))
         is_new = np.isin(rows.numbers, numbers)
         new, old = (np.concatenate([[0], np.cumsum(some)]) for some in (is_new, ~is_new))
 
@@ -198,13 +199,13 @@ class SlidingByRowWindow:
         fires = ~existed | (new[high] > new[low])
         codes, lasts, low, high = codes[fires], lasts[fires], low[fires], high[fires]
         found = zip(codes.tolist(), lasts.tolist(), existed[fires].tolist(), strict=True)
-        fired = np.array([self._fired.get((code, last), int(before)) for code, last, before in found], dtype=np.int64)
+        fired = np.array([self.fired.get((code, last), int(before)) for code, last, before in found], dtype=np.int64)
         for code, last, before in zip(codes.tolist(), lasts.tolist(), fired.tolist(), strict=True):
             if before:
-                self._fired[code, last] = before + 1
+                self.fired[code, last] = before + 1
         self._fire(rows, codes, lasts, low, high, fired, reason)
 
-    def _windows(
+    def windows(
         self, rows: OrderedRows, first: int, last: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return partition, last instant, and rows of the windows that end in `[first, last]`, by their ends."""

@@ -3,10 +3,12 @@
 recorded.py    what does the recorded declaration of a job say of the window of a port?
 panes.py       which panes are open for which partition, and what does each wait for?
 sessions.py    which sessions are open?
+kept_rows.py   which windows by row are open, and which rows does a side of an interval join keep?
 arrivals.py    what has each partition of a window in arrival order, and when does it fire?
 open_work.py   what is open in a key group, whatever its window?
 one_key.py     which rows, and what of a stored key group, are of one partition?
 stepping.py    what does each step of a micro-batch do?
 differences.py where do two states, or two tables, differ first?
 reasons.py     why did a pane fire, why not yet, or why is there nothing of it?
+partners.py    which partners has a row of an interval join, and what does it wait for?
 """

@@ -170,7 +170,7 @@ def _why(facts: PaneFacts) -> Answer:
         return _of_open(facts, facts.held)
     if facts.firings:
         last = facts.firings[-1]
-        closed = f"it closed at the watermark {_time(facts.closes_at)}, and its rows are removed"
+        closed = f"it closed at the watermark {time_text(facts.closes_at)}, and its rows are removed"
         by_flush = "a flush has closed it, with all other panes"
         reasons = [*_firing_lines(facts), by_flush if facts.is_flushed else closed]
         return Answer(verdict=Verdict.CLOSED, batch=last.batch, reasons=tuple(reasons))
@@ -181,11 +181,11 @@ def _why(facts: PaneFacts) -> Answer:
         return Answer(verdict=Verdict.QUARANTINED, batch=others[0].batch, reasons=tuple(reasons))
     if late:
         reasons = [
-            f"a row of {_time(one.at) if one.at is not None else 'no event time'} was dropped in batch "
+            f"a row of {time_text(one.at) if one.at is not None else 'no event time'} was dropped in batch "
             f"{_known(one.batch)}: {one.detail}"
             for one in late
         ]
-        reasons.append(f"the pane takes rows until the watermark reaches {_time(facts.closes_at)}")
+        reasons.append(f"the pane takes rows until the watermark reaches {time_text(facts.closes_at)}")
         return Answer(verdict=Verdict.DROPPED, batch=late[0].batch, reasons=tuple(reasons))
     return Answer(verdict=Verdict.NEVER, reasons=tuple(_never_lines(facts)))
 
@@ -196,10 +196,8 @@ def _of_open(facts: PaneFacts, held: Mapping[str, Any]) -> Answer:
     if held["unfired"]:
         reasons = [*_firing_lines(facts), *_waiting_lines(facts, held, rows)]
         return Answer(verdict=Verdict.WAITING, reasons=tuple(reasons))
-    reasons = [
-        *_firing_lines(facts),
-        f"it takes late rows until the watermark, now {_time(facts.watermark)}, reaches {_time(facts.closes_at)}",
-    ]
+    until = f"until the watermark, now {time_text(facts.watermark)}, reaches {time_text(facts.closes_at)}"
+    reasons = [*_firing_lines(facts), f"it takes late rows {until}"]
     batch = facts.firings[-1].batch if facts.firings else None
     if batch is None and fired == 1:
         batch = _batch_at(facts, facts.ready_at)
@@ -230,18 +228,18 @@ _REASONS = {
 
 def _passed(facts: PaneFacts, batch: int | None) -> str:
     """Return how the watermark came to pass what the pane waited for."""
-    until = _time(facts.ready_at)
+    until = time_text(facts.ready_at)
     if batch is None or batch not in facts.watermarks:
         return f"the watermark reached {until}"
     now = facts.watermarks[batch]
     before = max((us for one, us in facts.watermarks.items() if one < batch), default=None)
-    came = "" if before in (None, NO_WATERMARK) else f" from {_time(before)}"
-    text = f"the watermark went{came} to {_time(now)}, and so reached {until}"
+    came = "" if before in (None, NO_WATERMARK) else f" from {time_text(before)}"
+    text = f"the watermark went{came} to {time_text(now)}, and so reached {until}"
     delays = {one.delay for one in facts.sources}
     if len(facts.sources) == 1 and (delay := delays.pop()) is not None:
         whose = "the batches before it" if facts.follows else "it"
         text += (
-            f"; it is the greatest event time that {whose} had read, {_time(now + delay)}, less the delay of "
+            f"; it is the greatest event time that {whose} had read, {time_text(now + delay)}, less the delay of "
             f"{duration_text(delay / 1e6)}"
         )
     return text
@@ -251,29 +249,29 @@ def _waiting_lines(facts: PaneFacts, held: Mapping[str, Any], rows: str) -> list
     lines = []
     at, now = held["fires_at"], facts.watermark
     if at is not None and facts.end <= now and at == now + 1:
-        lines.append(f"it waits for any watermark greater than {_time(now)}: rows have come after its end{rows}")
+        lines.append(f"it waits for any watermark greater than {time_text(now)}: rows have come after its end{rows}")
     elif at is not None:
-        lines.append(f"it waits for a watermark of {_time(at)}{rows}; the watermark is {_time(now)}")
+        lines.append(f"it waits for a watermark of {time_text(at)}{rows}; the watermark is {time_text(now)}")
     else:
-        lines.append(f"no watermark makes it fire before it closes at {_time(facts.closes_at)}{rows}")
+        lines.append(f"no watermark makes it fire before it closes at {time_text(facts.closes_at)}{rows}")
     if held["next_rows"] is not None:
         lines.append(f"or it fires after {held['next_rows']} more rows")
     if held["next_clock"] is not None:
-        lines.append(f"or it fires by the wall clock at {_time(held['next_clock'])}")
+        lines.append(f"or it fires by the wall clock at {time_text(held['next_clock'])}")
     if at is not None and facts.ahead is not None and facts.ahead >= at:
-        lines.append(f"the next batch has the watermark {_time(facts.ahead)}, and fires it")
-    return [*lines, *_source_lines(facts)]
+        lines.append(f"the next batch has the watermark {time_text(facts.ahead)}, and fires it")
+    return [*lines, *source_lines(facts.sources)]
 
 
-def _source_lines(facts: PaneFacts) -> list[str]:
+def source_lines(sources: Sequence[SourceTime]) -> list[str]:
     """Return a line for each source that the watermark is taken from, the one that holds it back first."""
     lines = []
-    for one in sorted(facts.sources, key=lambda one: (one.reached is not None, one.reached)):
+    for one in sorted(sources, key=lambda one: (one.reached is not None, one.reached)):
         if one.reached is None:
             lines.append(f"{one.name} has had no row yet{_silence(one)}")
             continue
-        seen = "" if one.delay is None else f" at {_time(one.reached + one.delay)} less {_text(one.delay)}"
-        lines.append(f"{one.name} stands{seen or ' where it is'}: {_time(one.reached)}{_silence(one)}")
+        seen = "" if one.delay is None else f" at {time_text(one.reached + one.delay)} less {_text(one.delay)}"
+        lines.append(f"{one.name} stands{seen or ' where it is'}: {time_text(one.reached)}{_silence(one)}")
     return lines
 
 
@@ -291,13 +289,13 @@ def _never_lines(facts: PaneFacts) -> list[str]:
         lines.append("the job was flushed, and takes no more rows")
     elif facts.watermark >= facts.closes_at:
         lines.append(
-            f"the watermark, {_time(facts.watermark)}, has passed {_time(facts.closes_at)}, at which the pane "
+            f"the watermark, {time_text(facts.watermark)}, has passed {time_text(facts.closes_at)}, at which the pane "
             "closed: neither the log nor the quarantine has anything of it"
         )
     else:
         lines.append(
-            f"it is open for rows until the watermark, now {_time(facts.watermark)}, reaches "
-            f"{_time(facts.closes_at)}, and has none"
+            f"it is open for rows until the watermark, now {time_text(facts.watermark)}, reaches "
+            f"{time_text(facts.closes_at)}, and has none"
         )
     return [*lines, *facts.nearest]
 
@@ -316,7 +314,7 @@ def _known(batch: int | None) -> str:
     return "unknown" if batch is None else str(batch)
 
 
-def _time(us: int | None) -> str:
+def time_text(us: int | None) -> str:
     """Return a time as ISO 8601 writes it; one that no calendar has, as microseconds."""
     if us is None or us == NO_WATERMARK:
         return "none yet"
@@ -341,11 +339,11 @@ def why_partition(port: RecordedPort, held: Mapping[str, Any] | None) -> Answer:
     if lacking is not None:
         lines.append(f"it fires after {lacking} more row{'s' if lacking != 1 else ''}")
     if held["next_clock"] is not None:
-        lines.append(f"{'or ' if lacking is not None else ''}it is due by the clock at {_time(held['next_clock'])}")
+        lines.append(f"{'or ' if lacking is not None else ''}it is due by the clock at {time_text(held['next_clock'])}")
     if lacking is None and held["next_clock"] is None:
         lines.append(f"neither a number of rows nor the clock makes it fire, but what its rows say: {_policy(port)}")
     if held["evicted_at"] is not None:
-        lines.append(f"the partition leaves at {_time(held['evicted_at'])} if no row comes")
+        lines.append(f"the partition leaves at {time_text(held['evicted_at'])} if no row comes")
     return Answer(verdict=Verdict.WAITING, reasons=tuple(lines))
 
 

@@ -19,9 +19,11 @@ from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import Every
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
-from panekeeper.state.history import WINDOWS, History, aggregates_of, column_type, in_force
+from panekeeper.state.history import History, aggregates_of, column_type, declarations_by_window, in_force
+from panekeeper.state.store import KeyGroupStore, PortStore, WindowStore
 
 _PANES, _SESSIONS, _ARRIVALS = "timeInterval", "session", ("tumbling", "sliding", "batched")
+_BY_ROW, _WITHIN = "slidingByRow", "within"
 _CLOCK_PARTS = 60_000_000
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
@@ -36,6 +38,7 @@ class RecordedPort:
 
     Attributes:
         number: of the port.
+        window: which of several windows of the job it is; empty if there is only one.
         fields: what is recorded of the window, by names such as `evict.size`.
         keys: the partition columns, as they are stored.
         row_keys: what they are called in the rows of the port.
@@ -57,6 +60,7 @@ class RecordedPort:
     counted_by: str | None = None
     log_keys: tuple[str, ...] = ()
     row_keys: tuple[str, ...] = ()
+    window: str = ""
 
     @property
     def kind(self) -> str:
@@ -73,27 +77,56 @@ class RecordedPort:
         """Whether it is a window in arrival order."""
         return self.kind in _ARRIVALS
 
+    @property
+    def is_by_row(self) -> bool:
+        """Whether its windows end at, or begin after, each row."""
+        return self.kind == _BY_ROW
+
+    @property
+    def is_within(self) -> bool:
+        """Whether it is a side of an interval join: it has rows and no windows."""
+        return self.kind == _WITHIN
+
+    @property
+    def has_panes(self) -> bool:
+        """Whether it has panes, sessions or windows by row, each with its time."""
+        return not self.is_arrival and not self.is_within
+
+    @property
+    def part(self) -> str:
+        """What the names of what is stored of it begin with."""
+        if self.window:
+            return f"{WindowStore.name_of(self.window)}/"
+        return f"port {self.number}/" if self.number else ""
+
+    def own(self, store: KeyGroupStore) -> KeyGroupStore:
+        """Return the part of the store of a key group that it has."""
+        if self.window:
+            return WindowStore(store, self.window)
+        return PortStore(store, self.number) if self.number else store
+
 
 def recorded_ports(declaration: Mapping[str, Any], committed: int | None = None) -> list[RecordedPort]:
-    """Return the ports of a job, by its recorded declaration; of equal panes that are joined, one for both.
+    """Return the ports of each window of a job, by its recorded declaration; of panes that are joined, one for both.
 
     `committed` is the last committed batch: a declaration that no batch has run with is not the one of the state.
 
-    Raises `DeclarationError` for a window, or a key, that nothing can be said of.
+    Raises `DeclarationError` for a partition column by which nothing can be looked up.
     """
-    declaration = in_force(declaration, committed)
-    if WINDOWS in declaration:
-        raise DeclarationError(
-            f"the job has several windows, {', '.join(declaration[WINDOWS])}, of which what is open is not shown; "
-            "their logs have the results"
-        )
+    windows = declarations_by_window(in_force(declaration, committed))
+    return [port for name, one in windows.items() for port in _ports(name, one)]
+
+
+def _ports(window: str, declaration: Mapping[str, Any]) -> list[RecordedPort]:
     history = History.of(declaration)
-    ports = [_part(declaration, "")]
-    while f"port_{len(ports)}.window.kind" in declaration and not _is_joined(declaration):
-        ports.append(_part(declaration, f"port_{len(ports)}."))
-    count = None if len(ports) > 1 else _counted_by(declaration, history)
-    first = _keys(ports[0])
-    return [_port(number, one, history, count, tuple(first.names)) for number, one in enumerate(ports)]
+    parts = [_part(declaration, "")]
+    if not _is_joined(declaration) or parts[0]["window.kind"] == _WITHIN:
+        while f"port_{len(parts)}.window.kind" in declaration:
+            parts.append(_part(declaration, f"port_{len(parts)}."))
+    count = None if len(parts) > 1 else _counted_by(declaration, history)
+    join = {f"window.{name}": one for name, one in _part(declaration, "join.").items()}
+    log_keys = tuple(_keys(parts[0]).names)
+    return [_port(number, one | join, history, count, log_keys, window) for number, one in enumerate(parts)]
 
 
 def _is_joined(declaration: Mapping[str, Any]) -> bool:
@@ -105,17 +138,11 @@ def _part(declaration: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _port(
-    number: int, part: Mapping[str, Any], history: History, count: str | None, log_keys: tuple[str, ...]
+    number: int, part: Mapping[str, Any], history: History, count: str | None, log_keys: tuple[str, ...], window: str
 ) -> RecordedPort:
-    fields = _part(part, "window.")
-    kind = fields.get("kind")
-    if kind not in (_PANES, _SESSIONS, *_ARRIVALS):
-        raise DeclarationError(
-            f"the window of port {number} is of the kind {kind!r}, which has neither panes nor partitions to show; "
-            "the log of the job has its results"
-        )
-    keys = _keys(part)
-    if _is_joined(part):
+    fields, keys = _part(part, "window."), _keys(part)
+    kind = fields["kind"]
+    if _is_joined(part) and kind == _PANES:
         keys = pa.schema([pa.field(stored_key(place), one.type) for place, one in enumerate(keys)])
     return RecordedPort(
         number=number,
@@ -128,6 +155,7 @@ def _port(
         counted_by=count,
         log_keys=log_keys,
         row_keys=tuple(_keys(part).names),
+        window=window,
     )
 
 
