@@ -7,13 +7,28 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.readings import FILES
-from panekeeper import CheckpointError, DeclarationError, diff, panes, partitions, report, savepoint, why
+from panekeeper import (
+    CheckpointError,
+    DeclarationError,
+    Session,
+    SlidingByRow,
+    TimeInterval,
+    agg,
+    diff,
+    panes,
+    partitions,
+    ports,
+    report,
+    savepoint,
+    why,
+    windowed,
+)
 from panekeeper.framework.core.inspection.reasons import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from integration_tests.engine.conftest import Readings
 
@@ -85,3 +100,118 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     columns = "change", "firings_before", "firings", "state_before"
     assert [tuple(row) for row in changed.select(*columns).collect()] == [("went", 1, None, "late")] * 2
     assert diff(tmp_path / "savepoints", "one", "one", spark=spark).count() == 0
+    savepoint(place, "two", to=tmp_path / "savepoints", decode=False, spark=spark)
+    require_results(place, tmp_path / "savepoints", job.status().batch or 0, spark)
+
+
+def require_results(place: Path, savepoints: Path, last: int, spark: SparkSession) -> None:
+    """The results between two batches, or two savepoints, are those that the log got from these."""
+    assert results_of(diff(place, 2, last, results=True, spark=spark)) == LATER
+    assert results_of(diff(place, 2, last, results=True, key={"sensor": "a"}, spark=spark)) == LATER[:1]
+    assert results_of(diff(savepoints, "one", "two", results=True, spark=spark)) == LATER
+    with pytest.raises(DeclarationError, match="which is the earlier one; exchange them"):
+        diff(place, last, 2, results=True, spark=spark)
+
+
+LATER = [
+    ("a", "10:00", "changed", 1, 1, 17),
+    ("b", "10:00", "came", 0, None, 128),
+    ("b", "10:02", "came", 0, None, 8),
+    ("c", "10:02", "came", 0, None, 32),
+]
+"""What the batches after 2 have added to the log: key, pane, change, refinement, the sum before and now."""
+
+
+def results_of(found: DataFrame) -> list[tuple[Any, ...]]:
+    """The differences of results."""
+    has_before = "total_before" in found.columns
+    before = "total_before" if has_before else "cast(null as long)"
+    rows = found.selectExpr("sensor", "date_format(pane_start, 'HH:mm')", "change", "refinement", before, "total")
+    return sorted(tuple(row) for row in rows.collect())
+
+
+WINDOWS: dict[str, Any] = {
+    "minute": TimeInterval(60, discard_age=120),
+    "burst": Session("2 minutes", discard_age="10 minutes"),
+    "tail": SlidingByRow("1 minute", discard_age="10 minutes"),
+}
+
+
+def test_each_of_several_windows_is_looked_at_by_its_name(readings: Readings) -> None:
+    """Or all of them together; sessions that became one have taken back the results of those that they were."""
+    spark, place = readings.spark, readings.checkpoint
+    stream = windowed(readings.stream(), name="several", partition_by="sensor", event_time="at", key_groups=3)
+    job = stream.windows(**WINDOWS).aggregate(total=agg.sum("value"), n=agg.count()).to_delta(readings.folder / "log")
+    readings.put(("a", "10:00:00", 1), ("a", "10:03:00", 2), ("b", "10:03:30", 4))
+    readings.put(("b", "10:06:00", 8))
+    readings.put(("a", "10:01:30", 16))
+    readings.put(("b", "10:06:01", 32))
+    started = job.start(checkpoint=place, trigger="available_now")
+    assert started.await_end(timeout=300)
+    everything = panes(place, spark=spark)
+    assert everything.columns[:3] == ["sensor", "window", "pane_start"]
+    counts = {row.window: row["count"] for row in everything.groupBy("window").count().collect()}
+    for name in WINDOWS:
+        own = panes(place, window=name, spark=spark)
+        assert "window" not in own.columns
+        assert own.exceptAll(everything.where(f"window = '{name}'").drop("window")).count() == 0
+        assert own.count() == counts[name]
+    tail = partitions(place, window="tail", key={"sensor": "a"}, spark=spark)
+    shown = tail.selectExpr("rows", "date_format(first_row, 'HH:mm')", "date_format(last_row, 'HH:mm')", "waiting")
+    assert [tuple(row) for row in shown.collect()] == [(3, "10:00", "10:03", 0)]
+    a, b, ten = {"sensor": "a"}, {"sensor": "b"}, "2024-05-01T10:00"
+    assert why(place, a, ten, window="burst", spark=spark).verdict is Verdict.REFINED
+    of_row = why(place, row={"sensor": "a", "at": "2024-05-01T10:01:30"}, window="tail", spark=spark)
+    assert of_row.verdict is Verdict.FIRED
+    assert "late rows had come" in str(of_row)
+    waits = why(place, row={"sensor": "b", "at": "2024-05-01T10:06:01"}, window="tail", spark=spark)
+    assert waits.verdict is Verdict.WAITING
+    late = why(place, row={"sensor": "a", "at": "2024-05-01T10:01:30"}, window="minute", spark=spark)
+    assert late.verdict is Verdict.DROPPED
+    merged = diff(place, 2, started.status().batch or 0, results=True, window="burst", spark=spark)
+    found = merged.selectExpr("sensor", "date_format(session_start, 'HH:mm')", "change", "total_before", "total")
+    assert sorted(tuple(row) for row in found.collect()) == [
+        ("a", "10:00", "changed", 1, 19),
+        ("a", "10:03", "went", 2, None),
+    ]
+    for refused in (
+        lambda: why(place, b, ten, spark=spark),
+        lambda: diff(place, 1, 2, results=True, spark=spark),
+        lambda: partitions(place, spark=spark),
+    ):
+        with pytest.raises(DeclarationError, match="the job has the windows minute, burst, tail; say which one"):
+            refused()
+    with pytest.raises(DeclarationError, match="window is 'tale', and the job has no such window; did you mean 'tail'"):
+        panes(place, window="tale", spark=spark)
+
+
+def test_the_rows_of_an_interval_join_say_which_partners_they_have(readings: Readings, tmp_path: Path) -> None:
+    """And what they wait for; each side keeps its rows, and the log gets what batches add."""
+    spark, place = readings.spark, readings.checkpoint
+    (tmp_path / "second").mkdir()
+    second = type(readings)(spark, tmp_path / "second")
+    streams = [
+        windowed(one.stream(), name="joined", partition_by="sensor", event_time="at", key_groups=2)
+        for one in (readings, second)
+    ]
+    joined = ports(*streams).join_within(on=["sensor"], before="2 minutes", after="1 minute", how="left")
+    readings.put(("a", "10:00:00", 1), ("b", "10:00:00", 2))
+    second.put(("a", "10:01:00", 11), ("a", "10:00:30", 12))
+    job = joined.to_delta(readings.folder / "log").start(checkpoint=place, trigger="available_now")
+    assert job.await_end(timeout=300)
+    found = partitions(place, spark=spark).select("sensor", "port", "rows", "waiting")
+    assert sorted(tuple(row) for row in found.collect()) == [("a", 0, 1, 0), ("a", 1, 2, None), ("b", 0, 1, 1)]
+    at = "2024-05-01T10:00:00"
+    met = why(place, row={"sensor": "a", "at": at}, spark=spark)
+    assert (met.verdict, met.reasons[0]) == (
+        Verdict.FIRED,
+        "it has met 2 rows of port 1: 2024-05-01T10:00:30Z, 2024-05-01T10:01:00Z",
+    )
+    alone = why(place, row={"sensor": "b", "at": at}, spark=spark)
+    assert alone.verdict is Verdict.WAITING
+    assert "goes out alone once the watermark" in str(alone)
+    assert why(place, {"sensor": "b"}, spark=spark).verdict is Verdict.WAITING
+    came = diff(place, 0, job.status().batch or 0, results=True, spark=spark)
+    assert {row.change for row in came.collect()} <= {"came"}
+    with pytest.raises(DeclarationError, match="within, which has no panes; look at its partitions"):
+        panes(place, spark=spark)

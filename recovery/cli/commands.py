@@ -351,7 +351,13 @@ RESTORES = (
 def _looked_at(options: Namespace) -> dict[str, Any]:
     """Return which state is looked at, as the functions of the inspector take it."""
     key = dict(options.key) or None
-    return {"key": key, "batch": options.batch, "savepoint": options.savepoint, "s3": s3_options(options)}
+    return {
+        "window": options.window,
+        "key": key,
+        "batch": options.batch,
+        "savepoint": options.savepoint,
+        "s3": s3_options(options),
+    }
 
 
 def _panes(options: Namespace) -> dict[str, Any]:
@@ -380,7 +386,7 @@ def _why(options: Namespace) -> dict[str, Any]:
 
 
 def _diff(options: Namespace) -> dict[str, Any]:
-    from panekeeper.recovery.inspector.diff import diff
+    from panekeeper.recovery.inspector.diff import diff, windows_of
     from panekeeper.recovery.inspector.records import first_rows
 
     s3, place = s3_options(options), options.place
@@ -390,7 +396,17 @@ def _diff(options: Namespace) -> dict[str, Any]:
         if wrong:
             raise DeclarationError(f"{wrong[0]!r} is no number of a batch; of a checkpoint, give two of those")
         numbers = [*map(int, numbers)]
-    return first_rows(diff(place, *numbers, key=dict(options.key) or None, s3=s3), options.limit)
+    at: dict[str, Any] = {"key": dict(options.key) or None, "s3": s3}
+    found = first_rows(diff(place, *numbers, window=options.window, **at), options.limit)
+    found["results"] = []
+    windows: list[Any] = [options.window] if options.window else windows_of(place, numbers[1], s3=s3)
+    for one in windows or [None]:
+        try:
+            changed = first_rows(diff(place, *numbers, results=True, window=one, **at), options.limit)
+        except PanekeeperError as error:  # what is open is told in any case
+            changed = {"rows": [], "more": False, "why_not": str(error)}
+        found["results"].append({"window": one, **changed})
+    return found
 
 
 def _report(options: Namespace) -> dict[str, Any]:
@@ -406,9 +422,11 @@ def _report(options: Namespace) -> dict[str, Any]:
 LOOKED_AT = option(
     "checkpoint", "CHECKPOINT", "the folder or URL that start(checkpoint=...) got; with --savepoint, their location"
 )
+WINDOW = option("--window", "NAME", "one of several windows of the job")
 KEY = repeated("--key", "COLUMN=VALUE", "only partitions with this value in a partition column", type=name_and_value)
 STATE_OF = (
     KEY,
+    WINDOW,
     option("--batch", "N", "as of an earlier batch, as far as Spark keeps its state", type=int),
     option("--savepoint", "NAME", "the state in a savepoint"),
     *S3,
@@ -454,13 +472,14 @@ INSPECTOR = (
     ),
     Command(
         name="diff",
-        help="show which panes, sessions or partitions came, went or changed between two batches or two savepoints",
+        help="show which panes or partitions, and results, came, went or changed between two batches or two savepoints",
         arguments=(
             option("place", "CHECKPOINT|LOCATION", "a checkpoint, or where savepoints are"),
             option("before", "BEFORE", "the number of a batch, or the name of a savepoint"),
             option("after", "AFTER", "the same"),
             LIMIT,
             KEY,
+            WINDOW,
             *S3,
         ),
         run=_diff,

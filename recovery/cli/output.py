@@ -182,20 +182,32 @@ def partitions_lines(fields: Fields) -> str:
 
 
 def diff_lines(fields: Fields) -> str:
-    """Return what `diff` prints: a table, with `before -> after` of what has changed."""
+    """Return what `diff` prints: tables of what is open and of results, with `before -> after` of what has changed."""
+    parts = [_rows_lines(_changed_rows(fields["rows"]), "no differences in what is open", fields)]
+    for found in fields["results"]:
+        of = f" of {found['window']}" if found["window"] else ""
+        if "why_not" in found:
+            parts.append(f"results{of} are not shown: {found['why_not']}")
+        else:
+            lines = _rows_lines(_changed_rows(found["rows"]), "", found)
+            parts.append(f"results{of}\n{lines}" if lines else f"no results{of}")
+    return "\n\n".join(parts)
+
+
+def _changed_rows(rows: Sequence[Fields]) -> list[Fields]:
     ending = "_before"
 
     def row(one: Fields) -> dict[str, Any]:
         shown = {}
         for name, value in one.items():
-            if name.endswith(ending):
+            if name.endswith(ending) and name.removesuffix(ending) in one:
                 continue
             before = one.get(f"{name}{ending}", value)
             there = before if one["change"] == "went" else value
             shown[name] = f"{before} -> {value}" if one["change"] == "changed" and before != value else there
         return shown
 
-    return _rows_lines([row(one) for one in fields["rows"]], "no differences", fields)
+    return [row(one) for one in rows]
 
 
 def why_lines(fields: Fields) -> str:

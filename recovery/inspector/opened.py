@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
-from panekeeper.framework.declarations.errors import CheckpointError
+from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, did_you_mean
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
@@ -36,10 +36,11 @@ class Opened:
         spark: the session that reads it.
         files: the folder of the epoch, or a copy of it.
         record: which job it is of.
-        ports: the windows of the job.
+        ports: the windows of the job, or the one that is looked at.
         batch: the last batch that is in it.
         first: the first batch as of which the state is kept.
         tables: role -> path of the tables of the job.
+        versions: role -> version of a table, in a savepoint.
     """
 
     spark: SparkSession
@@ -49,12 +50,44 @@ class Opened:
     batch: int
     first: int
     tables: Mapping[str, str]
+    versions: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def windows(self) -> list[str]:
+        """The names of several windows; none if there is only one, or one is looked at."""
+        names = [*dict.fromkeys(port.window for port in self.ports)]
+        return names if len(names) > 1 else []
+
+    @property
+    def has_ports(self) -> bool:
+        """Whether the rows come from several streams, and are not joined by panes."""
+        return any(port.number for port in self.ports)
+
+    def of_window(self, window: str | None) -> Opened:
+        """Return it with one of several windows alone; `None`: as it is. Raises `DeclarationError` for no such name."""
+        if window is None:
+            return self
+        ports = [port for port in self.ports if port.window and port.window == window]
+        if not ports:
+            listed = f"its windows are {', '.join(self.windows)}" if self.windows else "it has only one, without a name"
+            near = did_you_mean(window, self.windows)
+            raise DeclarationError(f"window is {window!r}, and the job has no such window{near or f'; {listed}'}")
+        return replace(self, ports=ports)
+
+    def require_one_window(self) -> None:
+        """Raise `DeclarationError` unless one window is looked at."""
+        if self.windows:
+            raise DeclarationError(
+                f"the job has the windows {', '.join(self.windows)}; say which one, as in window={self.windows[0]!r} "
+                f"or --window {self.windows[0]}"
+            )
 
 
 @contextmanager
 def opened(
     place: Location,
     *,
+    window: str | None = None,
     batch: int | None = None,
     savepoint: str | None = None,
     s3: S3Options | None = None,
@@ -62,17 +95,22 @@ def opened(
 ) -> Iterator[Opened]:
     """Provide the state of a checkpoint, or of a savepoint in a location, as of its last batch or an earlier one.
 
+    `window` is the one of several that is looked at; None: all.
+
     Raises:
         CheckpointError: it is no checkpoint; nothing was committed yet; or the state of the batch is not kept.
-        DeclarationError: the window of the job has nothing to show.
+        DeclarationError: no window has this name.
         SavepointError: the savepoint cannot be read.
     """
     if savepoint is None:
-        yield _opened(current_folder(checkpoint_at(place, s3)), batch, s3, spark)
+        yield _opened(current_folder(checkpoint_at(place, s3)), batch, s3, spark).of_window(window)
         return
     archive = open_archive(place, s3)
-    with temporary_copy(archive, show_trusted(archive, savepoint)) as folder:
-        yield _opened(LocalFiles(Path(folder), s3=s3 or S3Options()), batch, s3, spark)
+    manifest = show_trusted(archive, savepoint)
+    with temporary_copy(archive, manifest) as folder:
+        found = _opened(LocalFiles(Path(folder), s3=s3 or S3Options()), batch, s3, spark)
+        versions = {role: table.version for role, table in manifest.tables.items()}
+        yield replace(found, versions=versions).of_window(window)
 
 
 def _opened(files: Files, batch: int | None, s3: S3Options | None, spark: SparkSession | None) -> Opened:

@@ -16,10 +16,11 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_type
 
 from panekeeper.framework.core.inspection.arrivals import PARTITION_TIMES
-from panekeeper.framework.core.inspection.open_work import open_work, schema_of, store_of
+from panekeeper.framework.core.inspection.kept_rows import KEPT_TIMES
+from panekeeper.framework.core.inspection.open_work import open_work, schema_of, store_of, stored_kinds
 from panekeeper.framework.core.inspection.panes import TIMES
 from panekeeper.framework.core.inspection.recorded import RecordedPort
-from panekeeper.framework.core.job_spec import PORT, TIMESTAMP
+from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, WINDOW
 from panekeeper.framework.declarations.errors import CorruptState, DeclarationError, PanekeeperError, did_you_mean
 from panekeeper.framework.engine.flow.intake import key_group
 from panekeeper.framework.engine.flow.pipeline import spark_schema
@@ -40,16 +41,13 @@ if TYPE_CHECKING:
 Key = Mapping[str, Any]
 """Partition column -> value, of some or all of the columns; None is a null. A text is read as the column's type."""
 
-_KINDS = ("header", "slices", "rows", "fired", "firings", "sessions")
-"""The stored values that say what is open; the others hold what it is computed from."""
 _GROUP = "_pk_group"
-_NOT_ZONED = frozenset({"next_clock", *PARTITION_TIMES})
-"""Times of the wall clock. Those of panes have the type of the event time."""
 
 
 def panes(
     checkpoint: Location,
     *,
+    window: str | None = None,
     key: Key | None = None,
     batch: int | None = None,
     savepoint: str | None = None,
@@ -60,15 +58,16 @@ def panes(
 
     The job may run meanwhile. The rows are those of one batch, and are there when this returns.
 
-    Columns, after the partition columns (and `port`, of several streams): `pane_start`, `pane_end`; `rows`, null where
-    only partial results are kept and none of the aggregates is `agg.count()`; `state`: "open", "late" (it has fired as
-    complete and takes late rows), "overdue" (it fires at the next greater watermark); `firings`, how often it has
-    fired; `unfired`, whether it has rows that no firing had; `next`, what it waits for: "fire", "refire" or "close";
-    `fires_at` and `closes_at`, at which watermark; `next_clock` and `next_rows`, when by the wall clock, and after how
-    many more rows, it fires before that; `watermark`, the one that its key group has.
+    Columns, after the partition columns (and `port` of several streams, `window` of several windows): `pane_start`,
+    `pane_end`; `rows`, null where only partial results are kept and none of the aggregates is `agg.count()`; `state`:
+    "open", "late" (it has fired as complete and takes late rows), "overdue" (it fires at the next greater watermark);
+    `firings`, how often it has fired; `unfired`, whether it has rows that no firing had; `next`, what it waits for:
+    "fire", "refire" or "close"; `fires_at` and `closes_at`, at which watermark; `next_clock` and `next_rows`, when by
+    the wall clock, and after how many more rows, it fires before that; `watermark`, the one that its key group has.
 
     Args:
         checkpoint: the job's checkpoint; with `savepoint`, the location of the savepoints.
+        window: the name of one of several windows; None: all of them.
         key: only these partitions, by the values of some of their columns.
         batch: as of an earlier batch; Spark keeps the state of the last ones (`minBatchesToRetain`, 100).
         savepoint: the name of a savepoint.
@@ -80,8 +79,8 @@ def panes(
         DeclarationError: the job has no panes, or no such key column.
         CorruptState: the state cannot be read.
     """
-    with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
-        of_panes = [port for port in state.ports if not port.is_arrival]
+    with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        of_panes = [port for port in state.ports if port.has_panes]
         if not of_panes:
             raise DeclarationError(
                 f"the window of this job is {state.ports[0].kind}, which has no panes; look at its partitions"
@@ -92,6 +91,7 @@ def panes(
 def partitions(
     checkpoint: Location,
     *,
+    window: str | None = None,
     key: Key | None = None,
     batch: int | None = None,
     savepoint: str | None = None,
@@ -105,17 +105,23 @@ def partitions(
     partition leaves at `evicted_at`. Of panes and sessions: how many are `open`, their `rows`, how many have `unfired`
     ones, the first `pane_start` and the last `pane_end`, the next `fires_at`, and the `watermark`.
 
-    Raises as `panes`.
+    Of windows by row, and of each `port` of an interval join: the `rows` that are kept, `first_row` and `last_row`,
+    their event times; how many are `waiting` (the window that ends at them is not complete; they have no partner, and
+    go out alone if none comes), the watermark `fires_at` at which the next window fires, or row goes out alone, and
+    `leaves_at` at which the first row leaves; and the `watermark`.
+
+    Raises as `panes`, and for several windows of different kinds, of which one has to be named.
     """
-    with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
-        kinds = {port.is_arrival for port in state.ports}
+    with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        kinds = {"arrival" if one.is_arrival else "kept" if _keeps_rows(one) else "panes" for one in state.ports}
         if len(kinds) > 1:
+            state.require_one_window()
             raise DeclarationError("this job has windows of panes and of rows; look at its panes")
-        found = frame(state, state.ports, key)
-    if kinds == {True}:
+        found = frame(state, state.ports, key, by_partition=True)
+    if kinds != {"panes"}:
         return found
-    names = [*state.ports[0].log_keys, *([PORT] if len(state.ports) > 1 else [])]
-    return found.groupBy(*names).agg(
+    more = [PORT] if state.has_ports else [WINDOW] if state.windows else []
+    return found.groupBy(*state.ports[0].log_keys, *more).agg(
         F.count("*").alias("open"),
         F.when(F.count("rows") == F.count("*"), F.sum("rows")).alias("rows"),
         F.count_if("unfired").alias("unfired"),
@@ -126,17 +132,23 @@ def partitions(
     )
 
 
-def frame(state: Opened, ports: list[RecordedPort], key: Key | None) -> DataFrame:
+def _keeps_rows(port: RecordedPort) -> bool:
+    return port.is_by_row or port.is_within
+
+
+def frame(state: Opened, ports: list[RecordedPort], key: Key | None, *, by_partition: bool = False) -> DataFrame:
     """Return what is open in these ports, of one kind; it is computed once, now. Raises as `panes`."""
-    several = len(state.ports) > 1
     try:
         with format_of_state(state.spark):
             stored = _stored(state, ports)
             where = TypedKey({}, {}, None) if key is None else typed_key(state, ports[0], key)
             if where.group is not None:
                 stored = stored.where(F.col("g") == where.group)
-            frames = [_of_port(stored, port, several=several) for port in ports]
-            found = reduce(lambda one, other: one.unionByName(other), frames)
+            each = [
+                _OpenInGroup(port, state.has_ports, bool(state.windows), by_partition and _keeps_rows(port))
+                for port in ports
+            ]
+            found = reduce(lambda one, other: one.unionByName(other), (_frame(stored, one) for one in each))
             for name, value in where.columns.items():
                 found = found.where(F.col(quoted(name)).eqNullSafe(value))
             return found.localCheckpoint()
@@ -149,10 +161,10 @@ def frame(state: Opened, ports: list[RecordedPort], key: Key | None) -> DataFram
         ) from error
 
 
-def stored_group(state: Opened, port: RecordedPort, group: int) -> MemoryStore:
+def stored_group(state: Opened, ports: list[RecordedPort], group: int) -> MemoryStore:
     """Return the stored values of one key group that say what is open, and how far event time has come."""
     with format_of_state(state.spark):
-        rows = _stored(state, [port], HORIZON).where(F.col("g") == group).select(*_VALUE).collect()
+        rows = _stored(state, ports, HORIZON).where(F.col("g") == group).select(*_VALUE).collect()
     entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows if kind is not None}
     return store_of(next((bytes(body) for kind, _, _, body in rows if kind is None), None), entries)
 
@@ -164,9 +176,8 @@ def _stored(state: Opened, ports: list[RecordedPort], *more: str) -> DataFrame:
         F.lit(None).cast(kind).alias(name) for name, kind in (("kind", "string"), ("slot", "long"), ("seq", "long"))
     ]
     headers = stored_state(spark, place, HEADER, batch).select("key.g", *nothing, "value.body")
-    kinds = [f"port {one.number}/{kind}" if one.number else kind for one in ports for kind in _KINDS]
-    kinds += more
-    if not more and all(one.is_arrival and not one.number for one in ports):
+    kinds = [*more, *(kind for one in ports for kind in stored_kinds(one))]
+    if not kinds:
         return headers
     segments = stored_state(spark, place, SEGMENTS, batch).where(F.col("user_map_key.kind").isin(kinds))
     return headers.union(segments.select("key.g", "user_map_key.*", "user_map_value.body"))
@@ -177,19 +188,22 @@ class _OpenInGroup:
     """What is open in one key group, from its stored values. Picklable; sent to the workers."""
 
     port: RecordedPort
-    several: bool
+    has_ports: bool
+    has_windows: bool
+    by_partition: bool
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, as the frame has them."""
         of_panes, keys = self.port.pane_time, len(self.port.log_keys)
-        own = schema_of(self.port)
+        own = schema_of(self.port, by_partition=self.by_partition)
+        times = {*PARTITION_TIMES} if self.port.is_arrival else {*TIMES, *KEPT_TIMES}
         found = [pa.field(name, own.field(place).type) for place, name in enumerate(self.port.log_keys)]
-        found += [pa.field(PORT, pa.int32())] if self.several else []
+        found += [pa.field(PORT, pa.int32())] if self.has_ports else []
+        found += [pa.field(WINDOW, pa.string())] if self.has_windows else []
         for field in list(own)[keys:]:
-            is_time = field.name in (*TIMES, *PARTITION_TIMES)
-            kind = TIMESTAMP if field.name in _NOT_ZONED else of_panes
-            found.append(pa.field(field.name, kind if is_time else field.type))
+            kind = TIMESTAMP if self.port.is_arrival or field.name == "next_clock" else of_panes
+            found.append(pa.field(field.name, kind if field.name in times else field.type))
         return pa.schema(found)
 
     def rows(self, stored: pa.Table) -> pa.Table:
@@ -200,20 +214,17 @@ class _OpenInGroup:
                 header = body
             else:
                 entries[kind, slot, seq] = body
-        found, schema = open_work(self.port, store_of(header, entries)), self.schema
-        columns = found.columns
-        if self.several:
-            number = pa.chunked_array([pa.array([self.port.number] * found.num_rows, pa.int32())])
-            columns.insert(len(self.port.log_keys), number)
+        found = open_work(self.port, store_of(header, entries), by_partition=self.by_partition)
+        columns, schema, keys = found.columns, self.schema, len(self.port.log_keys)
+        more = [self.port.number] * self.has_ports + [self.port.window] * self.has_windows
+        columns[keys:keys] = [pa.chunked_array([pa.array([one] * found.num_rows)]) for one in more]
         return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
 
 
 _VALUE = ("kind", "slot", "seq", "body")
 
 
-def _of_port(stored: DataFrame, port: RecordedPort, *, several: bool) -> DataFrame:
-    compute = _OpenInGroup(port, several)
-
+def _frame(stored: DataFrame, compute: _OpenInGroup) -> DataFrame:
     def of_group(values: pa.Table) -> pa.Table:  # Spark counts the arguments of a method with `self`
         return compute.rows(values)
 

@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_type
 
+from panekeeper.framework.core.inspection.kept_rows import by_row_of
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import horizon, open_work
+from panekeeper.framework.core.inspection.partners import RowFacts, equal_types, row_facts, why_joined, why_side
 from panekeeper.framework.core.inspection.reasons import (
     Answer,
     Firing,
@@ -33,23 +35,23 @@ from panekeeper.framework.core.inspection.reasons import (
     why_partition,
 )
 from panekeeper.framework.core.inspection.reasons import why as why_of
-from panekeeper.framework.core.job_spec import PORT
+from panekeeper.framework.core.job_spec import PORT, WINDOW
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.sink.delta_log import newest_first
 from panekeeper.recovery.inspector.opened import Opened, opened
-from panekeeper.recovery.inspector.panes import Key, stored_group, typed_key
+from panekeeper.recovery.inspector.panes import Key, key_as_stored, stored_group, typed_key
 from panekeeper.recovery.inspector.plain_tables import read_plain_table
-from panekeeper.recovery.storage.locations import Location, table_at
+from panekeeper.recovery.inspector.written import commits_of_batches
+from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
 from panekeeper.state.checkpoint.job_record import read_ports
-from panekeeper.state.records import NO_WATERMARK, IntervalRecord, SessionRecord
+from panekeeper.state.records import NO_WATERMARK, ByRowRecord, IntervalRecord, JoinRecord, SessionRecord
 from panekeeper.state.spark_logs import log_lines
-from panekeeper.state.store import PortStore
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -59,31 +61,35 @@ if TYPE_CHECKING:
 
 _NEAR = 3
 _MOST_KEYS = 10_000
+_MOST_PANES = 20
+"""Of more panes that a row is of the answers are left out."""
 _MOST_ROWS = 50_000
 """Of more rows in the quarantine Spark looks for those of a partition."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def why(
+def why(  # noqa: PLR0913 -- all by keyword but what is asked of
     checkpoint: Location,
     key: Key | None = None,
     pane: str | datetime | None = None,
     *,
     row: Mapping[str, Any] | None = None,
+    window: str | None = None,
     batch: int | None = None,
     savepoint: str | None = None,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
 ) -> Answer:
     """Answer by what is stored and recorded, as `panekeeper.why` does without a job (`recovery/replay/moved_by.py`)."""
-    with opened(checkpoint, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+    with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        state.require_one_window()
         key = dict(key or {})
         own = _port(state, key)
         if row is not None:
             return _why_row(state, own, row)
         partition = _Partition(state, own, key)
-        if own.is_arrival:
-            return why_partition(own, partition.held[0] if partition.held else None)
+        if not own.has_panes:
+            return partition.why_partition()
         if pane is None:
             raise DeclarationError("pane is missing; say when it starts, as in --pane 2013-03-08T10:00")
         return partition.why(*_bounds(own, partition, pane))
@@ -105,24 +111,25 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any]) -> Answe
     names = dict(zip(port.row_keys, port.log_keys, strict=True))
     partition = _Partition(state, port, {names[name]: row[name] for name in names})
     if port.is_arrival or port.event_time is None:
-        return why_partition(port, partition.held[0] if partition.held else None)
+        return partition.why_partition()
     at = time_of(row[port.event_time], "the event time of the row")
+    if port.is_within:
+        return why_joined(partition.row_facts(row, at))
     refused = [one for one in partition.refused if one.at == at]
-    if port.panes is None:
-        bounds = [(one["pane_start"], one["pane_end"]) for one in partition.held]
-        bounds = [one for one in bounds if one[0] <= at < one[1]]
-    else:
-        bounds = partition.panes_at(at)
+    bounds = partition.panes_at(at)
     if refused and refused[0].reason == "LATE":
         start, end = bounds[-1] if bounds else (at, at)
         facts = replace(partition.facts(start, end), held=None, firings=(), refused=refused)
+        if port.is_by_row:  # it may be in windows that end after it
+            facts = replace(facts, closes_at=at + by_row_of(port.fields).reach_us)
         return why_of(facts)
     if not bounds:
-        gap = "no open session has it" if port.panes is None else "it lies between two panes, and in none"
+        gap = "no open session has it" if port.is_session else "it lies between two panes, and in none"
         return Answer(verdict=Verdict.NEVER, reasons=(gap, *partition.nearest(at)))
-    found = [(one, partition.why(*one)) for one in bounds]
+    found = [(one, partition.why(*one)) for one in bounds[:_MOST_PANES]]
     (first, answer), others = found[0], found[1:]
     more = [f"it is also of pane {_pane_text(*one)}: {each.verdict.value}" for one, each in others]
+    more += [f"and of {len(bounds) - len(found)} more"] if len(bounds) > len(found) else []
     return replace(answer, reasons=(f"its pane is {_pane_text(*first)}", *answer.reasons, *more))
 
 
@@ -136,21 +143,46 @@ class _Partition:
         self._state, self._port = state, port
         self._key = typed_key(state, port, key)
         assert self._key.group is not None  # the key is whole
-        self.store: MemoryStore = stored_group(state, port, self._key.group)
+        ports = state.ports if port.is_within else [port]
+        self.store: MemoryStore = stored_group(state, ports, self._key.group)
         group = open_work(port, self.store)
         values = dict(zip(group.column_names, (self._key.values[name] for name in port.log_keys), strict=False))
         self.held: list[dict[str, Any]] = group.filter(is_of(group, values)).to_pylist()
-        self._ours = PortStore(self.store, port.number) if port.number else self.store
 
     @cached_property
-    def record(self) -> IntervalRecord | SessionRecord:
+    def record(self) -> IntervalRecord | SessionRecord | ByRowRecord | JoinRecord:
         """The header of the key group: the watermark that it has acted on, whether it was flushed."""
-        return (SessionRecord if self._port.is_session else IntervalRecord).decode(self._ours.read_header())
+        if self._port.is_within:
+            return JoinRecord.decode(self.store.read_header())
+        header = self._port.own(self.store).read_header()
+        if self._port.is_by_row:
+            return ByRowRecord.decode(header)
+        return SessionRecord.decode(header) if self._port.is_session else IntervalRecord.decode(header)
 
     @cached_property
     def _geometry(self) -> Geometry:
         assert self._port.panes is not None
         return Geometry.of(self._port.panes, self._port.history)
+
+    def why_partition(self) -> Answer:
+        """Return what the partition has, where there are no panes, and when it fires."""
+        held = self.held[0] if self.held else None
+        if self._port.is_within:
+            return why_side(held, self._sources[0])
+        return why_partition(self._port, held)
+
+    def row_facts(self, row: Mapping[str, Any], at: int) -> RowFacts:
+        """Return what is known of a row of an interval join, by its columns that must be equal."""
+        port, state = self._port, self._state
+        equal = port.fields["equal"]
+        kinds = equal_types(port, state.ports, self.store)
+        missing = [name for name in equal[port.number] if name not in row]
+        if missing:
+            raise DeclarationError(f"row lacks {', '.join(map(repr, missing))}, by which its partners are found")
+        own = {name: row[name] for name in kinds}
+        values = key_as_stored(state.spark, state.record.group_ids, kinds, own).values
+        refused = [one for one in self.refused if one.at == at]
+        return row_facts(port, state.ports, self.store, values, at, refused=refused, sources=self._sources[0])
 
     def why(self, start: int, end: int) -> Answer:
         """Return what has become of the pane with these bounds."""
@@ -160,13 +192,14 @@ class _Partition:
         """Return what is known of the pane with these bounds."""
         held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
         firings = self._firings(start, end)
-        refused = [one for one in self.refused if one.at is not None and start <= one.at < end]
+        last = end if self._port.is_by_row else end - 1
+        refused = [one for one in self.refused if one.at is not None and start <= one.at <= last]
         sources, follows, ahead = self._sources
         closes = self._closes(end)
         return PaneFacts(
             start=start,
-            end=end,
-            ready_at=closes if self._port.fields.get("emit") == "on_close" else end,
+            end=last + 1,
+            ready_at=closes if self._port.fields.get("emit") == "on_close" else last + 1,
             closes_at=closes,
             watermark=self.record.watermark,
             held=held,
@@ -181,7 +214,14 @@ class _Partition:
         )
 
     def panes_at(self, at: int) -> list[tuple[int, int]]:
-        """Return the bounds of the panes that have an instant, the oldest first."""
+        """Return the bounds of the panes that have an instant, the oldest first; that which ends at a row first."""
+        if self._port.is_session:
+            bounds = [(one["pane_start"], one["pane_end"]) for one in self.held]
+            return [one for one in bounds if one[0] <= at < one[1]]
+        if self._port.is_by_row:
+            own = (at - by_row_of(self._port.fields).difference_us, at)
+            bounds = sorted((one["pane_start"], one["pane_end"]) for one in self.held)
+            return [own, *(one for one in bounds if one[0] <= at <= one[1] and one != own)]
         geometry = self._geometry
         slices = geometry.slices(np.array([at], dtype=np.int64))
         panes = range(int(geometry.oldest_pane(slices)[0]), int(geometry.newest_pane(slices)[0]) + 1)
@@ -194,9 +234,9 @@ class _Partition:
             listed = ", ".join(_pane_text(one["pane_start"], one["pane_end"]) for one in near)
             return [f"open panes of this partition that are nearest: {listed}"]
         names = self._port.log_keys
-        if not names or "log" not in self._state.tables:
+        if not names or self._log is None:
             return []
-        log = self._state.spark.read.format("delta").load(self._state.tables["log"])
+        log = self._state.spark.read.format("delta").load(self._log)
         known = log.select(*map(quoted, names)).distinct().limit(_MOST_KEYS).collect()
         texts = {_key_text(names, row) for row in known}
         own = _key_text(names, [self._key.values[name].as_py() for name in names])
@@ -211,12 +251,16 @@ class _Partition:
 
     def _closes(self, end: int) -> int:
         if self._port.panes is None:
-            return end + int(self._port.fields["discard_age_us"])
+            return end + int(self._port.fields["discard_age_us"]) + self._port.is_by_row
         geometry = self._geometry
         return geometry.closing_watermark(geometry.last_ending_by(end))
 
+    @property
+    def _log(self) -> str | None:
+        return self._state.tables.get(role_of("log", self._port.window))
+
     def _firings(self, start: int, end: int) -> Sequence[Firing]:
-        path = self._state.tables.get("log")
+        path = self._log
         if path is None:
             return ()
         first, last = ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
@@ -235,7 +279,7 @@ class _Partition:
 
     def _rows_of_pane(self, path: str, pane: Mapping[str, int]) -> list[dict[str, Any]]:
         """Return refinement, reason, is_final and file of each firing of a pane of the partition."""
-        shown, several = ["refinement", "reason", "is_final"], len(self._state.ports) > 1
+        shown, several = ["refinement", "reason", "is_final"], self._state.has_ports
         if (plain := read_plain_table(path, pane)) is not None:
             plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self._port.log_keys}))
             others = {"op": 1} | ({PORT: self._port.number} if several else {})
@@ -257,15 +301,12 @@ class _Partition:
     def _batches_of(self, files: set[str]) -> dict[str, int]:
         """Return file of the log -> the batch that has written it, of those whose commits are kept."""
         found: dict[str, int] = {}
-        transaction = self._state.record.transaction("log").partition("@")[0]
-        for _, commit in newest_first(table_at(self._state.tables["log"], self._state.files.s3)):
+        state, role = self._state, role_of("log", self._port.window)
+        for _, batch, added in commits_of_batches(state.files, state.record, role):
             if found.keys() >= files:
                 break
-            batch = [
-                one["txn"]["version"] for one in commit if str(one.get("txn", {}).get("appId")).startswith(transaction)
-            ]
-            added = [unquote(str(one["add"]["path"])).rpartition("/")[2] for one in commit if "add" in one]
-            found |= {name: batch[0] for name in added if batch and name in files}
+            names = [name.rpartition("/")[2] for name in added]
+            found |= {name: batch for name in names if name in files}
         return found
 
     @cached_property
@@ -277,6 +318,10 @@ class _Partition:
         if (plain := read_plain_table(path, {})) is not None and (found := self._refused_in(plain)) is not None:
             return found
         table = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
+        if self._port.window:
+            table = table.where(F.col(WINDOW).isNull() | (F.col(WINDOW) == self._port.window))
+        if self._state.has_ports:
+            table = table.where(F.col(PORT) == self._port.number)
         for name, kind, log_name in zip(self._port.keys.names, self._port.keys.types, self._port.log_keys, strict=True):
             text = F.get_json_object("row", f"$['{name}']")
             table = table.where(text.try_cast(from_arrow_type(kind)).eqNullSafe(self._key.columns[log_name]))
@@ -298,6 +343,10 @@ class _Partition:
         found = []
         for one in table.filter(pc.less_equal(table.column("batch"), self._state.batch)).sort_by("batch").to_pylist():
             row = json.loads(one["row"])
+            if self._port.window and one[WINDOW] not in (None, self._port.window):
+                continue
+            if self._state.has_ports and one[PORT] != self._port.number:
+                continue
             if [row.get(name) for name in self._port.keys.names] != wanted:
                 continue
             if one["event_time"] is None and not {"pane_start", "session_start"}.isdisjoint(row):
@@ -369,6 +418,8 @@ def _bounds(port: RecordedPort, partition: _Partition, pane: str | datetime) -> 
     """Return the bounds of the pane, or session, that starts when it is said. Raises `DeclarationError`."""
     first, slash, last = pane.partition("/") if isinstance(pane, str) else (pane, "", "")
     at = time_of(first, "pane")
+    if port.is_by_row:
+        return at, at + by_row_of(port.fields).difference_us
     if port.panes is None:
         of_sessions = [(one["pane_start"], one["pane_end"]) for one in partition.held]
         found = [one for one in of_sessions if one[0] <= at < one[1]]

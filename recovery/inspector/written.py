@@ -5,6 +5,7 @@ Each batch is one commit, whose files are read as they were written: OPTIMIZE pu
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -60,16 +61,40 @@ def rows_of_batches(
     return [(one, rows.filter(pc.equal(of, one))) for one in batches]
 
 
-def files_of_batches(folder: Files, record: JobRecord, role: str, first: int, last: int) -> dict[str, int]:
+def files_of_batches(
+    folder: Files, record: JobRecord, role: str, first: int, last: int, *, version: int | None = None
+) -> dict[str, int]:
     """Return file of a table, as its commits name it -> the batch that has written it.
 
-    Raises `CheckpointError` as `rows_of_batches`.
+    `version` is that of the table in a savepoint: what came after it does not count. Raises `CheckpointError` as
+    `rows_of_batches`.
     """
-    path = _path(folder, role)
-    found, newer, oldest = dict[str, int](), FENCED, 0
-    begin, ours, now = read_begin(folder), f"{record.name}/{role}@", record.transaction(role)
+    found, oldest = dict[str, int](), 0
+    for oldest, batch, files in commits_of_batches(folder, record, role, version=version):  # noqa: B007 -- see below
+        if 0 <= batch < first:
+            return found
+        if batch <= last:
+            found |= dict.fromkeys(files, batch)
+        if batch == first and files:
+            return found
+    if oldest:
+        raise CheckpointError(
+            f"the {role} {_path(folder, role)} no longer has the commits of its first batches, so what batch {first} "
+            f"has written cannot be told; take fewer batches, those from {min(found.values(), default=last)} on"
+        )
+    return found
+
+
+def commits_of_batches(
+    folder: Files, record: JobRecord, role: str, *, version: int | None = None
+) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the version of a table, the batch that a commit is, -1 for none, and the files of a batch, newest first.
+
+    Without the commits that a restore or a reset has discarded.
+    """
+    begin, ours, now, newer = read_begin(folder), f"{record.name}/{role}@", record.transaction(role), FENCED
     is_reset = begin is not None and begin.kind == "reset"  # the log keeps what the job wrote before
-    for oldest, commit in kept_commits(table_at(path, folder.s3)):  # noqa: B007 -- it is looked at after the loop
+    for number, commit in kept_commits(table_at(_path(folder, role), folder.s3), version):
         notes = {str(one["txn"]["appId"]): int(one["txn"]["version"]) for one in commit if "txn" in one}
         batches = [
             one
@@ -77,22 +102,12 @@ def files_of_batches(folder: Files, record: JobRecord, role: str, first: int, la
             if (app == now or (app.startswith(ours) and not is_reset and not app.endswith("#joined"))) and one < FENCED
         ]
         batch = max(batches, default=-1)
-        if batch < 0:
-            continue
-        if batch < first or batch > newer:  # a greater one is of the time before a reset
-            return found
-        newer = batch
-        added = {unquote(str(one["add"]["path"])): batch for one in commit if "add" in one}
-        if batch <= last:
-            found |= added
-        if batch == first and added:
-            return found
-    if oldest:
-        raise CheckpointError(
-            f"the {role} {path} no longer has the commits of its first batches, so what batch {first} has written "
-            f"cannot be told; take fewer batches, those from {min(found.values(), default=last)} on"
-        )
-    return found
+        if batch > newer:  # of the time before a reset
+            yield 0, -1, []
+            return
+        newer = batch if batch >= 0 else newer
+        files = [unquote(str(one["add"]["path"])) for one in commit if "add" in one]
+        yield number, batch, files if batch >= 0 else []
 
 
 def frame_of_files(spark: SparkSession, path: str, files: dict[str, int]) -> DataFrame:

@@ -54,14 +54,16 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
     return version
 
 
-def kept_commits(table: Files) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which."""
-    last = None
+def kept_commits(table: Files, version: int | None = None) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which.
+
+    `version` is the last one that counts; None: the newest.
+    """
     for number, commit in newest_first(table):
-        if last is None or number <= last:
+        if version is None or number <= version:
             yield number, commit
             if is_restore(commit) and (to := restored_version(commit)) >= 0:
-                last = to
+                version = to
 
 
 def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:

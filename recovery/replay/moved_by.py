@@ -41,6 +41,7 @@ def why(  # noqa: PLR0913 -- all by keyword but what is asked of
     pane: str | datetime | None = None,
     *,
     row: Mapping[str, Any] | None = None,
+    window: str | None = None,
     batch: int | None = None,
     savepoint: str | None = None,
     job: DeltaJob | str | os.PathLike[str] | None = None,
@@ -54,9 +55,10 @@ def why(  # noqa: PLR0913 -- all by keyword but what is asked of
         key: partition column -> value, for each of the partition columns; of several streams also `port`, which is 0
             if not given.
         pane: when the pane, or session, starts: a time, or text as `"2013-03-08T10:00"`, in UTC if it has no zone; of
-            panes that begin together, `"START/END"`. None for windows in arrival order, which have none.
+            panes that begin together, `"START/END"`. None for windows in arrival order and interval joins.
         row: in place of `key` and `pane`, a row by its columns: the answer is of the first of its panes, and names the
-            others; or why it was dropped.
+            others; or why it was dropped. Of an interval join: which partners it has, or what it waits for.
+        window: the name of one of several windows.
         batch: as of an earlier batch.
         savepoint: the name of a savepoint.
         job: the declared job, or the file that declares it: of a pane that fired as complete, the answer then names the
@@ -73,7 +75,9 @@ def why(  # noqa: PLR0913 -- all by keyword but what is asked of
     declared = load_job(job, spark=spark) if isinstance(job, str | os.PathLike) else job
     if declared is not None and spark is None:
         spark = declared.pipeline.intake.df.sparkSession
-    answer = inspector.why(checkpoint, key, pane, row=row, batch=batch, savepoint=savepoint, s3=s3, spark=spark)
+    answer = inspector.why(
+        checkpoint, key, pane, row=row, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark
+    )
     passed = answer.passed
     if declared is None or passed is None:
         return answer

@@ -36,6 +36,9 @@ _MOST_OUTAGES = 20
 _MICRO = 1_000_000
 
 
+SEVERAL = "The panes of several windows are not shown."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Batch:
     """One row of the metrics. Times in us since the epoch.
@@ -189,7 +192,7 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
         closed_at = max(now, closed_at or 0)
     panes, firings = _fired(tables, closed_at, most=4 * batches)
     if record is not None and WINDOWS in record.declaration:
-        tables.notes.append("The panes of several windows are not shown.")
+        tables.notes.append(SEVERAL)
     return Figures(
         status=found,
         now=now,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
-from panekeeper.recovery.report.figures import Figures, read_figures, with_open_panes
+from panekeeper.recovery.report.figures import SEVERAL, Figures, read_figures, with_open_panes
 from panekeeper.recovery.report.page import page
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
@@ -84,7 +84,12 @@ def report(
     if type(batches) is not int or not 0 < batches <= _MOST_BATCHES:
         raise DeclarationError(f"batches is {batches!r}; give a number from 1 to {_MOST_BATCHES}")
     found = read_figures(checkpoint_at(checkpoint, s3), batches=batches, now=now())
-    if open_panes and found.status.state != "flushed" and found.status.last_commit is not None:
+    if (
+        open_panes
+        and found.status.state != "flushed"
+        and found.status.last_commit is not None
+        and SEVERAL not in found.notes
+    ):
         found = _with_open_panes(found, checkpoint, s3, spark)
     return Report(
         html=page(found),

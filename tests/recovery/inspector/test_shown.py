@@ -48,9 +48,26 @@ def test_a_difference_is_printed_with_what_was_before() -> None:
         {"k": "a", "change": "changed", "rows": 2, "rows_before": 1, "state": "late", "state_before": "late"},
         {"k": "b", "change": "went", "rows": None, "rows_before": 1, "state": None, "state_before": "late"},
     ]
-    assert diff_lines({"rows": rows, "more": False}).splitlines()[1:] == [
+    results = [
+        {"k": "a", "change": "changed", "batch": 3, "n": 5, "n_before": 4},
+        {"k": "a", "change": "went", "batch": 3, "n": None, "n_before": 4},
+    ]
+    shown = {"rows": rows, "more": False, "results": [{"window": None, "rows": results, "more": False}]}
+    assert diff_lines(shown).splitlines()[1:] == [
         "a  changed  1 -> 2  late",
         "b  went     1       late",
+        "",
+        "results",
+        "k  change   batch  n",
+        "a  changed  3      4 -> 5",
+        "a  went     3      4",
+    ]
+    empty = {"rows": [], "more": False}
+    of_two = [{"window": "hour", **empty}, {"window": "day", **empty, "why_not": "they are gone"}]
+    assert diff_lines({**empty, "results": of_two}).split("\n\n") == [
+        "no differences in what is open",
+        "no results of hour",
+        "results of day are not shown: they are gone",
     ]
 
 
