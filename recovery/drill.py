@@ -36,7 +36,9 @@ from deltalake import DeltaTable
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.session.session import SHORT_LIVED
 from panekeeper.framework.engine.sink import fault_points
-from panekeeper.state.checkpoint.clock import monotonic_seconds
+from panekeeper.state.checkpoint.clock import format_time, monotonic_seconds, now_us
+from panekeeper.state.checkpoint.epochs import read_pointer
+from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US
 from panekeeper.state.table_roles import folder_name, has_results_by_name
 
@@ -71,6 +73,24 @@ class Result:
     extra: int = 0
     seconds: float = 0.0
     why: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drills:
+    """What became of a job in some drills: its name, when they began, and the results."""
+
+    job: str
+    at: str
+    results: list[Result]
+
+    @property
+    def passed(self) -> bool:
+        """Whether all of them have passed."""
+        return all(one.outcome == "passed" for one in self.results)
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields, as `panekeeper drill --json` prints them; a report reads them."""
+        return {**asdict(self), "passed": self.passed}
 
 
 class _Failed(Exception):
@@ -223,7 +243,7 @@ def names(only: str | None) -> list[str]:
     return found
 
 
-def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) -> list[Result]:
+def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) -> Drills:
     """Run the job that a file declares undisturbed, then each drill whose name contains `only`.
 
     Raises `DeclarationError` if no drill has that name, or the job fails undisturbed or writes no row.
@@ -231,10 +251,10 @@ def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) 
     chosen = names(only)
     if not Path(job.rpartition(":")[0] or job).exists() and not Path(job).exists():
         raise DeclarationError(f"there is no file {job}; name the Python file that declares the job")
-    top = Path(tempfile.mkdtemp(prefix="panekeeper-drill-"))
+    top, at = Path(tempfile.mkdtemp(prefix="panekeeper-drill-")), format_time(now_us())
     try:
         expected, batch = _undisturbed(job, top / "undisturbed")
-        results = []
+        pointer, results = read_pointer(LocalFolder(top / "undisturbed" / CHECKPOINT)), list[Result]()
         for name in chosen:
             result = _drill(name, _Run(job, top / name.replace(" ", "-"), batch), expected)
             results.append(result)
@@ -242,9 +262,10 @@ def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) 
     except BaseException:
         shutil.rmtree(top, ignore_errors=True)
         raise
-    if all(one.outcome == "passed" for one in results):
+    found = Drills(job="" if pointer is None else pointer.name, at=at, results=results)
+    if found.passed:
         shutil.rmtree(top)
-    return results
+    return found
 
 
 def _undisturbed(job: str, folder: Path) -> tuple[Rows, int]:

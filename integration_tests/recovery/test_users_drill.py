@@ -48,5 +48,5 @@ def test_a_users_own_job_is_drilled(only: str, drills: int, tmp_path: Path, caps
     done = main(["drill", "--job", str(tmp_path / "job.py"), "--only", only, "--json"])
     found = json.loads(capsys.readouterr().out)
     assert [one["outcome"] for one in found["results"]] == ["passed"] * drills, found
-    assert (done, found["passed"]) == (0, True)
+    assert (done, found["passed"], found["job"]) == (0, True, "own")
     assert not (tmp_path / "production").exists()

@@ -413,7 +413,8 @@ def _report(options: Namespace) -> dict[str, Any]:
     from panekeeper.recovery.report.report import report
 
     open_panes = not options.no_open
-    made = report(options.checkpoint, batches=options.batches, open_panes=open_panes, s3=s3_options(options))
+    given = {"batches": options.batches, "open_panes": open_panes, "drill": options.drill, "s3": s3_options(options)}
+    made = report(options.checkpoint, **given)
     made.write(options.output)
     found = {"job": made.job, "file": options.output, "bytes": len(made.html.encode()), "batches": made.batches}
     return {**found, "panes": made.panes, "notes": [*made.notes]}
@@ -493,6 +494,7 @@ INSPECTOR = (
             Argument("-o", "--output", metavar="FILE", help="the page, such as report.html", required=True),
             option("--batches", "N", "show the last N batches (120)", type=int, default=120),
             flag("--no-open", "do not start Spark to read the panes that have not fired yet"),
+            option("--drill", "FILE", "show the last drill, too: what `panekeeper drill --json` has printed"),
             *S3,
         ),
         run=_report,
@@ -680,8 +682,7 @@ def _drill(options: Namespace) -> dict[str, Any]:
         return {"drills": names(options.only)}
     if options.job is None:
         raise DeclarationError("no job is named to drill; name the file that declares it: --job FILE")
-    results = run_drills(options.job, options.only, progress)
-    return {"passed": all(one.outcome == "passed" for one in results), "results": [asdict(one) for one in results]}
+    return run_drills(options.job, options.only, progress).fields()
 
 
 def _doctor(options: Namespace) -> dict[str, Any]:

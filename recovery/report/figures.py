@@ -5,14 +5,17 @@ All but the panes that have not fired yet is read without Spark. A table that ca
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.declarations.errors import PanekeeperError
+from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -120,6 +123,14 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Drills:
+    """The last drill: when it began, and what came of each, by the columns of its table."""
+
+    at: str
+    results: list[dict[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Figures:
     """What a report shows.
 
@@ -133,6 +144,7 @@ class Figures:
         late_seconds: how far behind the watermark each row was that was dropped.
         firings: reason -> rows of the log.
         notes: what is not shown, and why.
+        drills: the last drill, if it is given.
     """
 
     status: JobStatus
@@ -144,6 +156,7 @@ class Figures:
     late_seconds: list[float] = field(default_factory=list)
     firings: Mapping[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    drills: Drills | None = None
 
 
 class _Tables:
@@ -204,6 +217,28 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
         firings=firings,
         notes=tables.notes,
     )
+
+
+DRILL_COLUMNS = ("drill", "outcome", "rows", "missing", "extra", "seconds")
+
+
+def read_drills(path: str | os.PathLike[str], job: str | None) -> Drills:
+    """Return what `panekeeper drill --json` has printed to a file. Raises `DeclarationError` if it is not of this job.
+
+    Raises `OSError` if the file cannot be read.
+    """
+    try:
+        value = json.loads(Path(path).read_text(encoding="utf-8"))
+        results = [{name: str(one[name]) for name in DRILL_COLUMNS} for one in value["results"]]
+        found, of = Drills(at=str(value["at"]), results=results), value["job"]
+    except (ValueError, LookupError, TypeError) as error:
+        raise DeclarationError(
+            f"{os.fspath(path)} is not what a drill has printed ({error}); give the file that `panekeeper drill --job "
+            "JOB.PY --json` was written to"
+        ) from error
+    if of != job:
+        raise DeclarationError(f"{os.fspath(path)} is of drills of job {of!r}, and this is job {job!r}")
+    return found
 
 
 def with_open_panes(figures: Figures, opened: DataFrame) -> Figures:

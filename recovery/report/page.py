@@ -21,7 +21,7 @@ from panekeeper.recovery.report.charts import (
     timeline,
     watermark,
 )
-from panekeeper.recovery.report.figures import OUTCOMES, Batch, Figures
+from panekeeper.recovery.report.figures import DRILL_COLUMNS, OUTCOMES, Batch, Figures
 from panekeeper.recovery.report.style import STYLE
 from panekeeper.state.checkpoint.clock import format_time
 
@@ -266,7 +266,17 @@ def _downtimes(found: Figures) -> Iterator[str]:
     yield _card("Downtimes", "Starts since the first batch shown.", table)
 
 
-_CARDS = (_panes, _watermark, _rows, _lateness, _times, _state, _errors, _downtimes)
+def _drills(found: Figures) -> Iterator[str]:
+    if found.drills is None:
+        return
+    results = found.drills.results
+    passed = sum(one["outcome"] == "passed" for one in results)
+    table = _table(DRILL_COLUMNS, [[*one.values()] for one in results], DRILL_COLUMNS[2:])
+    text = f"Begun at {found.drills.at}: {passed} of {len(results)} passed, with the tables of an undisturbed run."
+    yield _card("Last drill", text, table)
+
+
+_CARDS = (_panes, _watermark, _rows, _lateness, _times, _state, _errors, _downtimes, _drills)
 
 
 def _outcomes(ran: Sequence[Batch], names: Sequence[str]) -> list[Series]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
-from panekeeper.recovery.report.figures import SEVERAL, Figures, read_figures, with_open_panes
+from panekeeper.recovery.report.figures import SEVERAL, Figures, read_drills, read_figures, with_open_panes
 from panekeeper.recovery.report.page import page
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
@@ -61,6 +61,7 @@ def report(
     *,
     batches: int = BATCHES,
     open_panes: bool = True,
+    drill: str | os.PathLike[str] | None = None,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
     now: Callable[[], int] = now_us,
@@ -73,17 +74,20 @@ def report(
         checkpoint: the job's checkpoint.
         batches: how many of the last batches to show, up to 2000.
         open_panes: whether to show the panes that have not fired yet; Spark reads them from the state.
+        drill: a file with what `panekeeper drill --json` has printed of the job: its last drill.
         s3: how S3 is reached.
         spark: the session that reads the state; a new one if not given.
         now: the present, in us since the epoch.
 
     Raises:
         CheckpointError: it is no checkpoint.
-        DeclarationError: `batches` is no such number.
+        DeclarationError: `batches` is no such number, or `drill` no such file of this job.
     """
     if type(batches) is not int or not 0 < batches <= _MOST_BATCHES:
         raise DeclarationError(f"batches is {batches!r}; give a number from 1 to {_MOST_BATCHES}")
     found = read_figures(checkpoint_at(checkpoint, s3), batches=batches, now=now())
+    if drill is not None:
+        found = replace(found, drills=read_drills(drill, found.status.job))
     if (
         open_panes
         and found.status.state != "flushed"

@@ -18,7 +18,7 @@ from panekeeper.framework.engine.sink.fault_points import STEPS
 from panekeeper.recovery import drill as drills
 from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
-from panekeeper.recovery.drill import DRILLS, TABLES, Order, Result, _drill, _Failed, _NotBroken, _Run, hook_of
+from panekeeper.recovery.drill import DRILLS, TABLES, Drills, Order, Result, _drill, _Failed, _NotBroken, _Run, hook_of
 from panekeeper.state.checkpoint.clock import Deadline
 from tests.project.sources import ROOT
 
@@ -110,7 +110,7 @@ def test_the_command_ends_with_an_error_after_a_difference(
         Result(drill="no fault", outcome="passed", rows=3, seconds=1.0),
         Result(drill="tables away", outcome="failed", rows=3, missing=2, why="the tables differ"),
     ]
-    monkeypatch.setattr(drills, "run_drills", lambda *_: results)
+    monkeypatch.setattr(drills, "run_drills", lambda *_: Drills(job="own", at="2024-05-01T12:00:00Z", results=results))
     assert main(["drill", "--job", "job.py"]) == 1
     printed = capsys.readouterr().out.splitlines()
     assert printed[0].split() == ["drill", "outcome", "rows", "missing", "extra", "seconds"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 
 from panekeeper import DeclarationError, report
 from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.drill import Drills, Result
 from panekeeper.recovery.report.figures import Figures, PaneLife, read_figures
 from panekeeper.recovery.report.rows import newest_rows
 from panekeeper.recovery.storage.files import LocalFiles
@@ -121,12 +123,36 @@ def test_the_command_writes_the_page(recorded: Recorded, tmp_path: Path, capsys:
     assert "cannot be used" in capsys.readouterr().err
 
 
+def drilled(folder: Path, job: str) -> Path:
+    """A file with what a drill of a job has printed, one of whose two has failed."""
+    results = [
+        Result(drill="no fault", outcome="passed", rows=30, seconds=7.5),
+        Result(drill="tables away", outcome="failed", rows=30, missing=2, why="the tables differ"),
+    ]
+    (folder / "drill.json").write_text(json.dumps(Drills(job=job, at="2024-05-01T13:00:00Z", results=results).fields()))
+    return folder / "drill.json"
+
+
+def test_the_last_drill_is_shown_as_it_was_printed(recorded: Recorded, tmp_path: Path) -> None:
+    """With when it was, and what came of each. One of another job, or another file, is refused."""
+    page = report(recorded.root, open_panes=False, drill=drilled(tmp_path, "readings")).html
+    assert "Begun at 2024-05-01T13:00:00Z: 1 of 2 passed" in page
+    assert '<td>tables away</td><td>failed</td><td class="n">30</td><td class="n">2</td>' in page
+    assert "Last drill" not in report(recorded.root, open_panes=False).html
+    with pytest.raises(DeclarationError, match=r"drill.json is of drills of job 'own', and this is job 'readings'"):
+        report(recorded.root, open_panes=False, drill=drilled(tmp_path, "own"))
+    for text in ("no JSON", "[]", '{"job": "readings", "at": "now", "results": [{}]}'):
+        (tmp_path / "drill.json").write_text(text)
+        with pytest.raises(DeclarationError, match=r"drill.json is not what a drill has printed .*drill --job JOB.PY"):
+            report(recorded.root, open_panes=False, drill=tmp_path / "drill.json")
+
+
 @pytest.mark.parametrize(("dark", "ground"), [(False, "rgb(246, 248, 250)"), (True, "rgb(13, 17, 23)")])
 def test_a_browser_shows_the_page_without_errors(
-    recorded: Recorded, look: Callable[..., Seen], *, dark: bool, ground: str
+    recorded: Recorded, tmp_path: Path, look: Callable[..., Seen], *, dark: bool, ground: str
 ) -> None:
     """On light and dark screens, 1280 and 390 pixels wide: nothing is wider than the page, nothing is logged."""
-    made = report(recorded.root, open_panes=False, now=lambda: NOW_US)
+    made = report(recorded.root, open_panes=False, drill=drilled(tmp_path, "readings"), now=lambda: NOW_US)
     seen = look(made.html, widths=(1280, 390), dark=dark)
     assert seen.widths == {1280: 1280, 390: 390}
     assert seen.console == []
