@@ -44,7 +44,7 @@ def rows_of_batches(
         CheckpointError: the job has no such table, or that has forgotten the commits of the first batches.
         RowsGone: files of theirs were removed.
     """
-    path = _path(folder, role)
+    path = table_path(folder, role)
     files = files_of_batches(folder, record, role, first, last)
     batches = sorted({*files.values()})
     if not files:
@@ -79,8 +79,8 @@ def files_of_batches(
             return found
     if oldest:
         raise CheckpointError(
-            f"the {role} {_path(folder, role)} no longer has the commits of its first batches, so what batch {first} "
-            f"has written cannot be told; take fewer batches, those from {min(found.values(), default=last)} on"
+            f"the {role} {table_path(folder, role)} no longer has the commits of its first batches, so what batch "
+            f"{first} has written cannot be told; take fewer batches, those from {min(found.values(), default=last)} on"
         )
     return found
 
@@ -94,7 +94,7 @@ def commits_of_batches(
     """
     begin, ours, now, newer = read_begin(folder), f"{record.name}/{role}@", record.transaction(role), FENCED
     is_reset = begin is not None and begin.kind == "reset"  # the log keeps what the job wrote before
-    for number, commit in kept_commits(table_at(_path(folder, role), folder.s3), version):
+    for number, commit in kept_commits(table_at(table_path(folder, role), folder.s3), version):
         notes = {str(one["txn"]["appId"]): int(one["txn"]["version"]) for one in commit if "txn" in one}
         batches = [
             one
@@ -133,7 +133,8 @@ def _gone(path: str, error: Exception) -> RowsGone:
     )
 
 
-def _path(folder: Files, role: str) -> str:
+def table_path(folder: Files, role: str) -> str:
+    """Return where a table of a job is. Raises `CheckpointError` if it has none of this role."""
     path = read_tables(folder).get(role)
     if path is None:
         raise CheckpointError(f"{folder.root} names no table {role}")

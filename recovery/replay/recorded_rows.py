@@ -36,7 +36,7 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
+from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, ForeignCheckpoint
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
 from panekeeper.framework.engine.job.query import end_after_batch, has_ended
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -63,6 +63,7 @@ from panekeeper.state.checkpoint.folder import (
     local_path,
 )
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.compatibility import Compatibility, name_change
 from panekeeper.state.spark_logs import NO_OFFSET, has_read, log_lines, log_offset, needed_entries, text_lines
 
 if TYPE_CHECKING:
@@ -90,11 +91,13 @@ def recorded_batches(folder: CheckpointFolder, job: DeltaJob) -> RecordedBatches
 
     Raises:
         CheckpointError: it is no checkpoint, no batch of it was committed, or the streams of the job are others.
+        ForeignCheckpoint: it is one of another job.
         IncompatibleCheckpoint: the session has another time zone.
     """
     record = read_record(folder)
     if record is None:
         raise no_checkpoint(folder, JOB_FILE)
+    require_job(record, job)
     pipeline = job.pipeline
     files = CheckpointFiles(pipeline.intake.df.sparkSession, folder.place)
     require_recorded_settings(files, record)
@@ -105,6 +108,13 @@ def recorded_batches(folder: CheckpointFolder, job: DeltaJob) -> RecordedBatches
         raise CheckpointError(f"no batch of {folder.root} was committed yet, so there are no rows to read again")
     first = logged[0] + 1 if logged[0] else 0
     return RecordedBatches(folder=folder, record=record, pipeline=pipeline, first=first, last=committed[-1])
+
+
+def require_job(record: JobRecord, job: DeltaJob) -> None:
+    """Raise `ForeignCheckpoint` unless a checkpoint with this record is that of a job."""
+    name = name_change(record.name, job.pipeline.intake.name)
+    if name.compatibility is not Compatibility.COMPATIBLE:
+        raise ForeignCheckpoint(f"{name.why}; give the file that declares job {record.name!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,7 @@ from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, holding, require_current_record, require_stopped
 from panekeeper.recovery.jobs.tables import require_fitting_tables
-from panekeeper.recovery.replay.recorded_rows import recorded_batches
+from panekeeper.recovery.replay.recorded_rows import recorded_batches, require_job
 from panekeeper.recovery.settle.panes import (
     NewRows,
     Outcome,
@@ -152,6 +152,7 @@ def settle(
 
     Raises:
         DeclarationError: panes of this kind cannot be settled, or an argument is none of these.
+        ForeignCheckpoint: it is the checkpoint of another job.
         IncompatibleCheckpoint: the job is not declared as it ran last.
         SavepointRefused: the job is running, or its last batch is not complete.
         RowsGone: the source no longer has the rows. Nothing was written.
@@ -250,13 +251,12 @@ def _last_batch(files: Files) -> int:
 
 
 def _pipeline(job: DeltaJob, files: Files, record: JobRecord, batch: int) -> Pipeline:
-    """Return the pipeline with the history of the job. Raises `IncompatibleCheckpoint` if it is another one."""
+    """Return the pipeline with the history of the job. Raises `CheckpointError` if it is another one."""
+    require_job(record, job)
     known = replace(record, declaration=in_force(record.declaration, batch))
     declared = as_recorded(job.pipeline.declaration(), job.pipeline.intake.key_groups or len(record.group_ids))
     changes = compare_declarations(known.declaration, declared)
     lines = [str(difference) for one in changes for difference in one.differences]
-    if record.name != job.pipeline.intake.name:
-        lines = [f"name: {record.name!r} in the checkpoint, {job.pipeline.intake.name!r} now"]
     if lines:
         raise IncompatibleCheckpoint(
             f"the job is not declared as it ran last on {files.root}:\n"

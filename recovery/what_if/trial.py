@@ -19,12 +19,12 @@ import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.durations import Duration, us_text
-from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, ForeignCheckpoint
+from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.job.checkpoint_checks import upgraded_record, with_history
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.recovery.inspector.records import as_fields
-from panekeeper.recovery.inspector.written import files_of_batches, frame_of_files, rows_of_batches
-from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
+from panekeeper.recovery.inspector.written import files_of_batches, frame_of_files, rows_of_batches, table_path
+from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.replay.recorded_results import stored_groups
 from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_batches
 from panekeeper.recovery.savepoint.catalog import show_trusted
@@ -37,15 +37,15 @@ from panekeeper.recovery.what_if.comparison import Compared, Comparison, Produce
 from panekeeper.recovery.what_if.options import with_options
 from panekeeper.recovery.what_if.recorded_input import RecordedTables, read_tables_of
 from panekeeper.recovery.what_if.rehearsal import COUNTS, Beginning, Rehearsal, Start
-from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, CheckpointFolder, batch_numbers
-from panekeeper.state.checkpoint.job_record import JobRecord, read_ports, read_record, read_tables
-from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations, name_change
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, CheckpointFolder, batch_numbers
+from panekeeper.state.checkpoint.job_record import JobRecord, read_ports
+from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.store import MemoryStore
 from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from panekeeper.framework.builder.outputs import DeltaJob
     from panekeeper.framework.core.job_spec import JobSpec
@@ -225,15 +225,9 @@ def opened_recording(
     if batches < 1:
         raise DeclarationError(f"batches is {batches}; it must be 1 or more")
     with _folder_of(place, savepoint, s3) as folder, tempfile.TemporaryDirectory(prefix="panekeeper-try-") as scratch:
-        record = read_record(folder)
-        if record is None:
-            raise no_checkpoint(folder, JOB_FILE)
-        name = name_change(record.name, job.pipeline.intake.name)
-        if name.compatibility is not Compatibility.COMPATIBLE:
-            raise ForeignCheckpoint(f"{name.why}; give the file that declares job {record.name!r}")
         recorded = recorded_batches(folder, job)
-        first = _first_batch(folder, record, recorded, batches)
-        yield Recording(folder=folder, record=record, recorded=recorded, first=first, scratch=Path(scratch))
+        first = _first_batch(folder, recorded.record, recorded, batches)
+        yield Recording(folder=folder, record=recorded.record, recorded=recorded, first=first, scratch=Path(scratch))
 
 
 @contextmanager
@@ -295,8 +289,7 @@ class Recording:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Where the rows of these batches went."""
-        metrics = self.spark.read.format("delta").load(self._table("metrics"))
-        metrics = metrics.where(F.col("batch").between(self.first, self.last))
+        metrics = self._metrics().where(F.col("batch") >= self.first)
         (row,) = metrics.select(*(F.sum(name).alias(name) for name in COUNTS)).collect()
         return {name: int(row[name] or 0) for name in COUNTS}
 
@@ -370,18 +363,14 @@ class Recording:
             for window, spec in start.pipeline.spec.parts.items():
                 role = role_of("log", window)
                 files = files_of_batches(self.folder, self.record, role, self.first, self.last)
-                recorded = frame_of_files(self.spark, self._table(role), files)
+                recorded = frame_of_files(self.spark, table_path(self.folder, role), files)
                 logs = recorded, on_spark.log_of(self.spark, folder, window, spec)
                 compared[window] = on_spark.compared(logs, runs, spec, latest, limit=limit)
             return self._trial(start, compared, counts)
 
     def _trial(self, start: Start, compared: Mapping[str, Compared], counts: Mapping[str, int]) -> Trial:
-        every = Compared.together([*compared.values()])
-        windows = {}
-        if "" in compared:
-            every = compared[""]
-        else:
-            every = replace(every, results=replace(every.results, first=(), columns_before=(), columns_after=()))
+        windows, every = {}, compared.get("") or Compared.together([*compared.values()], limit=0)
+        if "" not in compared:
             windows = {
                 name: TriedWindow(recorded=Results.of(one.before), tried=Results.of(one.after), results=one.results)
                 for name, one in compared.items()
@@ -398,16 +387,15 @@ class Recording:
             windows=windows,
         )
 
-    def _table(self, role: str) -> str:
-        path = read_tables(self.folder).get(role)
-        if path is None:
-            raise CheckpointError(f"{self.folder.root} names no table {role}, by which its results could be compared")
-        return path
-
     @cached_property
     def delays_us(self) -> list[int]:
         """The watermark delay of each port at the last start, us; none if it is not recorded."""
         return [one.watermark_us for one in read_ports(self.folder)]
+
+    def _metrics(self) -> DataFrame:
+        """Return the metrics until the last batch."""
+        metrics = self.spark.read.format("delta").load(table_path(self.folder, "metrics"))
+        return metrics.where(F.col("batch") <= self.last)
 
     def _changed_delays(self, pipeline: Pipeline) -> Iterator[str]:
         for number, (port, was) in enumerate(zip(pipeline.ports, self.delays_us, strict=False)):
@@ -428,8 +416,7 @@ class Recording:
         """The watermark that the job has reached in the last batch, us."""
         if self.recorded.pipeline.uses_watermark_timer:
             return self.recorded.watermark_ms(self.last) * 1000 or None
-        metrics = self.spark.read.format("delta").load(self._table("metrics")).where(F.col("batch") <= self.last)
-        reached: int | None = metrics.select(F.unix_micros(F.max("watermark"))).collect()[0][0]
+        reached: int | None = self._metrics().select(F.unix_micros(F.max("watermark"))).collect()[0][0]
         return reached
 
 

@@ -10,7 +10,7 @@ from panekeeper.recovery.jobs.status import JobStatus, Limits, NewestSavepoint, 
 from panekeeper.recovery.upkeep.maintain import TableUpkeep, Upkeep
 from panekeeper.recovery.what_if.advise import Advice, Advised
 from panekeeper.recovery.what_if.comparison import Comparison, Difference
-from panekeeper.recovery.what_if.trial import Figures, Trial
+from panekeeper.recovery.what_if.trial import Figures, Results, Trial, TriedWindow
 from tests.project.sources import ROOT, blocks_of
 
 
@@ -110,6 +110,32 @@ def test_what_a_trial_found_is_as_the_guide_shows_it() -> None:
     plan = {"savepoint": "one", "job": "a", "new_job": "a", "verdict": "compatible", "items": []}
     assert plan_lines(plan | {"tried": trial.fields()}).endswith(f"tried: {text}")
     assert plan_lines(plan | {"tried": {"problem": "it is gone"}}).endswith("\nnot tried: it is gone")
+
+
+def test_each_of_several_windows_has_a_section_of_a_trial() -> None:
+    """With its own results, delays and differences, below those of the job."""
+    results = Results(results=40, refinements=2, delay_us=None)
+    hour = TriedWindow(recorded=results, tried=replace(results, results=39), results=Comparison(same=38, changed=1))
+    trial = Trial(
+        job="flights",
+        first=0,
+        last=1,
+        changes=(),
+        begins="the beginning",
+        recorded=RECORDED,
+        tried=RECORDED,
+        results=Comparison(same=38, changed=1),
+        windows={"hour": hour},
+    )
+    _, _, section = try_lines(trial.fields()).partition("window hour\n")
+    assert section.splitlines() == [
+        "                  recorded  tried",
+        "results           40        39",
+        "refinements       2         2",
+        "delay of results  none      none",
+        "newest results: 38 the same, 1 changed",
+        "  and more; --limit N prints them",
+    ]
 
 
 def test_the_advised_delays_are_as_the_guide_shows_them() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from panekeeper import Session, TimeInterval
 from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
-from panekeeper.recovery.what_if.comparison import Comparison, Run, Shape, compare, delays_us, refinements
+from panekeeper.recovery.inspector.written import BATCH
+from panekeeper.recovery.what_if.comparison import Compared, Comparison, Run, Shape, compare, delays_us, refinements
+from panekeeper.recovery.what_if.on_spark import _by_batch
 
 START = datetime(2024, 5, 1, 10, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -98,6 +100,35 @@ def test_delays_are_those_of_first_results_on_completion() -> None:
     """By how far event time had come in the batches before; late and flushed ones do not count."""
     one = run(firing("a", 0, 1), firing("a", 0, 2, reason="LATE"), firing("a", 1, 3), firing("a", 2, 3, reason="FLUSH"))
     assert delays_us(one, {0: at(4), 1: at(5), 2: None, 3: at(9)}, SHAPE).tolist() == [180_000_000]
+
+
+ONE = st.tuples(st.sampled_from("abc"), st.integers(0, 3), st.integers(0, 2), st.integers(0, 1))
+
+
+@given(st.lists(ONE, max_size=8), st.lists(ONE, max_size=8), st.integers(0, 4), st.integers(0, 3))
+def test_what_is_compared_by_partition_is_together_what_is_compared_at_once(
+    before: list[Any], after: list[Any], reached: int, limit: int
+) -> None:
+    """Counts, delays and the first differences, in whichever order the rows of a batch are found."""
+
+    def table(rows: list[Any], keys: str) -> pa.Table:
+        found = [firing(k, minute, n, refinement=place, **{BATCH: batch}) for place, (k, minute, n, batch) in rows]
+        fields = pa.Table.from_pylist([firing("a", 0, 0, **{BATCH: 0})]).schema
+        fields = fields.set(fields.get_field_index("pane_start"), pa.field("pane_start", TIMESTAMP))
+        return pa.Table.from_pylist([row for row in found if row["k"] in keys], schema=fields)
+
+    def found(keys: str, step: int) -> Compared:
+        one, other = (
+            Run(written=_by_batch(table(sorted(enumerate(rows), reverse=step < 0), keys)), watermark_us=at(reached))
+            for rows in (sorted(before, key=lambda row: row[3]), sorted(after, key=lambda row: row[3]))
+        )
+        return Compared.of(one, other, SHAPE, {0: at(2), 1: at(5)}, limit=limit)
+
+    whole, parts = found("abc", 1), Compared.together([found(key, -1) for key in "cab"], limit=limit)
+    assert parts.results == whole.results
+    for one, other in ((parts.before, whole.before), (parts.after, whole.after)):
+        assert (one.results, one.refinements) == (other.results, other.refinements)
+        assert sorted(one.delays_us) == sorted(other.delays_us)
 
 
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.integers(0, 2))), st.lists(st.integers(0, 2)))
