@@ -72,9 +72,16 @@ class Demo:
         return "".join(self.lines)
 
 
+OF_THE_RUN = {"source", "quarantined_at"}
+"""Columns of the quarantine that name the folder and the time of a run."""
+
+
 def content(out: Path) -> dict[str, list[dict[str, object]]]:
-    """All rows of all tables, sorted."""
-    return {name: _sorted_rows(read_table(out / name)) for name in TABLES}
+    """All rows of all tables, sorted, without what differs from run to run."""
+    tables = {name: read_table(out / name) for name in TABLES}
+    return {
+        name: _sorted_rows(rows.drop_columns([*OF_THE_RUN & {*rows.column_names}])) for name, rows in tables.items()
+    }
 
 
 def _sorted_rows(table: pa.Table) -> list[dict[str, object]]:
