@@ -76,6 +76,7 @@ def assert_same_for_every_cut(
     def whole(case: _Case) -> _Case:
         return replace(case, ends=(_End.NONE,) * len(case.items))
 
+    __tracebackhide__ = True
     _require_same(declared, (replace(case, ends=way) for way in dict.fromkeys(ways)), whole, ("whole", "cut"))
 
 
@@ -108,6 +109,7 @@ def assert_survives_restarts(
     def unbroken(case: _Case) -> _Case:
         return replace(case, ends=tuple(min(end, _End.CUT) for end in case.ends))
 
+    __tracebackhide__ = True
     _require_same(declared, (replace(case, ends=way) for way in dict.fromkeys(ways)), unbroken, ("unbroken", "broken"))
 
 
@@ -211,6 +213,7 @@ def _require_same(
     declared: ScriptedJob, cases: Iterator[_Case], other: Callable[[_Case], _Case], names: tuple[str, str]
 ) -> None:
     """Raise `AssertionError` for the first case whose results are not those of the other way to play it."""
+    __tracebackhide__ = True  # pytest shows the line of the user's test
     from panekeeper.framework.testing.scripted_stream import ScriptedStream
 
     spec = declared.computation([ScriptedStream(port.columns) for port in declared.ports])._pipeline.spec  # noqa: SLF001
