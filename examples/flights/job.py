@@ -1,5 +1,6 @@
 """The job of the demo as commands with `--job` take it, over the flights and tables of `out/demo`."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from examples.flights.pipeline import declared, files
@@ -12,4 +13,5 @@ if TYPE_CHECKING:
 
 def job(spark: "SparkSession") -> "DeltaJob":
     """Return the declared job."""
-    return declared(files(spark, "out/demo/input"), "out/demo")
+    out = Path("out/demo").absolute()  # Java may have begun in another folder
+    return declared(files(spark, f"{out}/input"), str(out))
