@@ -50,6 +50,8 @@ def test_each_command_prints_what_its_guide_shows(
             exec(block.text, names)  # noqa: S102 -- our own page
         for part in block.text.split("$ ")[1:] if block.text.startswith("$ ") else []:
             command, _, printed = part.partition("\n")
+            if " out/demo/" not in command:  # of another job
+                continue
             given, _, file = command.partition(" > ")
             capsys.readouterr()
             main(shlex.split(given)[1:])
