@@ -21,6 +21,7 @@ LEFT_OUT = {
     "integration_tests/recovery/test_users_drill.py": "the drills of our own jobs are tested",
     "integration_tests/stack/test_stack.py": "needs Docker",
     "integration_tests/test_beside_own_modules.py": "every other job runs beside the checkout's modules",
+    "integration_tests/test_guides.py": "the README's first program and the flights run",
     "integration_tests/test_tutorial.py": "the README's first program and the flights run",
 }
 
