@@ -22,10 +22,10 @@ from panekeeper.framework.core.inspection.one_key import Values
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.steps import BatchOutcome, Step
+from panekeeper.framework.core.steps import Step
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.testing.declared_json import from_json, to_json
-from panekeeper.framework.testing.results import as_dicts
+from panekeeper.framework.testing.results import Results
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.store import MemoryStore
 
@@ -46,7 +46,7 @@ class Capsule:
         spec: the windows, and what they compute.
         store: what is stored before.
         steps: what comes, in order.
-        results: the rows of the log that should come out.
+        results: the rows of the log that should come out, by the name of their window; it is empty for the only one.
         rejected: the rows of the quarantine that should.
         after: what should be stored then; None: that is not compared.
         has_others: whether other partitions of the key group are in it, as the case needs them.
@@ -59,7 +59,7 @@ class Capsule:
     spec: JobSpec
     store: MemoryStore
     steps: Sequence[Step]
-    results: pa.Table
+    results: Mapping[str, pa.Table]
     rejected: pa.Table
     after: MemoryStore | None
     has_others: bool = False
@@ -67,24 +67,23 @@ class Capsule:
 
     def run(self) -> CapsuleRun:
         """Run it, and compare what comes out with what should."""
-        outcome, after = self.outcome()
-        said = {
-            "results": rows_difference(self.results, _or_none(outcome.results, self.results)),
-            "quarantine": rows_difference(self.rejected, _or_none(outcome.rejected, self.rejected)),
-            "state": None if self.after is None else state_difference(self.after, after),
-        }
+        now, results = self.with_outcome(), Results(self.spec.windows)
+        said: dict[str, str | None] = {}
+        for window, rows in now.results.items():
+            results.add(rows, self.batch, window)
+            said[f"results{window and f' of {window}'}"] = rows_difference(self.results.get(window), rows)
+        said["quarantine"] = rows_difference(self.rejected, now.rejected)
+        assert now.after is not None  # it was run
+        said["state"] = None if self.after is None else state_difference(self.after, now.after)
         differences = tuple(f"{name}: {what}" for name, what in said.items() if what)
-        return CapsuleRun(capsule=self, results=as_dicts(outcome.results, self.batch), differences=differences)
-
-    def outcome(self) -> tuple[BatchOutcome, MemoryStore]:
-        """Return what comes out, and what is stored then."""
-        after = self.store.copy()
-        return KeyGroupRunner(self.spec, after).run(self.steps), after
+        return CapsuleRun(capsule=self, results=results, differences=differences)
 
     def with_outcome(self) -> Capsule:
         """Return the case with what comes out now as what should come out."""
-        outcome, after = self.outcome()
-        results, rejected = (_or_none(outcome.results, self.results), _or_none(outcome.rejected, self.rejected))
+        after = self.store.copy()
+        outcome, parts = KeyGroupRunner(self.spec, after).run(self.steps), self.spec.parts
+        results = {name: _or_none(one.results, parts[name].results_schema) for name, one in outcome.parts.items()}
+        rejected = _or_none(outcome.rejected, self.spec.rejected_schema)
         return replace(self, results=results, rejected=rejected, after=after)
 
     def to_json(self) -> dict[str, Any]:
@@ -105,7 +104,7 @@ class Capsule:
             "state": _store_json(self.store),
             "steps": [_step_json(one) for one in self.steps],
             "expected": {
-                "results": _table_json(self.results),
+                "results": {name: _table_json(one) for name, one in self.results.items()},
                 "quarantine": _table_json(self.rejected),
                 "state": None if self.after is None else _store_json(self.after),
             },
@@ -131,7 +130,7 @@ class Capsule:
                 spec=from_json(stored["declaration"]),
                 store=_store_of(stored["state"]),
                 steps=[_step_of(one) for one in stored["steps"]],
-                results=_table_of(expected["results"]),
+                results={name: _table_of(one) for name, one in expected["results"].items()},
                 rejected=_table_of(expected["quarantine"]),
                 after=None if expected["state"] is None else _store_of(expected["state"]),
                 has_others=stored["has_other_partitions"],
@@ -147,12 +146,12 @@ class CapsuleRun:
 
     Attributes:
         capsule: the case.
-        results: the rows of the log that came out, a dict each.
+        results: the rows of the log that came out, a dict each; `results.windows` has those of each of several windows.
         differences: what is not as it should be; empty if all is.
     """
 
     capsule: Capsule = field(repr=False)
-    results: list[dict[str, Any]]
+    results: Results
     differences: tuple[str, ...] = ()
 
     @property
@@ -196,8 +195,8 @@ def run_capsule(case: str | os.PathLike[str] | Mapping[str, Any]) -> CapsuleRun:
     return Capsule.from_json(stored).run()
 
 
-def _or_none(table: pa.Table | None, like: pa.Table) -> pa.Table:
-    return like.schema.empty_table() if table is None else table
+def _or_none(table: pa.Table | None, schema: pa.Schema) -> pa.Table:
+    return schema.empty_table() if table is None else table
 
 
 # Tables, stores and steps

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from integration_tests.engine.conftest import Readings
-from panekeeper import Calendar, IncompatibleCheckpoint, Session, TimeInterval, agg, clone, restore, savepoint, windowed
+from panekeeper import (
+    Calendar,
+    IncompatibleCheckpoint,
+    Session,
+    TimeInterval,
+    agg,
+    capsule,
+    clone,
+    replay,
+    restore,
+    savepoint,
+    windowed,
+)
 from panekeeper.framework.builder.outputs import DeltaJob
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.framework.engine.sink import fault_points
+from panekeeper.testing import run_capsule
 
 MINUTE = TimeInterval(60, discard_age=120)
 BURST = Session("2 minutes", discard_age="1 minute")
@@ -73,7 +87,10 @@ EXPECTED = {
 def test_a_batch_that_is_killed_between_the_tables_of_its_windows_is_in_all_of_them_once(
     readings: Readings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of the tables has the batch, and the next start writes the others. A restore takes all of them back."""
+    """One of the tables has the batch, and the next start writes the others. A restore takes all of them back.
+
+    Run again in memory, that batch and the next one give what each of the tables has of them.
+    """
     commits: list[str] = []
 
     def kill(step: str, number: int, table: str) -> None:
@@ -109,6 +126,16 @@ def test_a_batch_that_is_killed_between_the_tables_of_its_windows_is_in_all_of_t
     metrics = readings.rows("log_metrics")
     assert all(row["balanced"] for row in metrics)
     assert [sum(row[name] for row in metrics) for name in ("rows_in", "dropped_late", "firings")] == [10, 1, 11]
+
+    job = declared(readings)
+    again = [replay(readings.checkpoint, number, job=job, spark=readings.spark) for number in (2, 3)]
+    assert [one.differences for one in again] == [(), ()]
+    assert again[0].compared == ("state", "log_minute", "log_burst", "quarantine", "metrics")
+    assert {name: rows.num_rows for name, rows in again[0].windows.items()} == {"minute": 2, "burst": 2}
+    case = capsule(readings.checkpoint, 2, {"sensor": "a"}, job=job, spark=readings.spark)
+    ran = run_capsule(json.loads(json.dumps(case.to_json())))
+    assert ran.is_equal
+    assert [row["total"] for row in ran.results.windows["minute"]] == [16, 32]
 
     restore(readings.folder / "savepoints", "one", spark=readings.spark)
     assert tables(readings) == before

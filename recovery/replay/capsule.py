@@ -92,7 +92,7 @@ def case_of_group(group: GroupBatch, key: Values, *, job: str, batch: int) -> Ca
         spec=spec,
         store=group.store,
         steps=[_without_rest(one) for one in group.steps],
-        results=spec.results_schema.empty_table(),
+        results={},
         rejected=spec.rejected_schema.empty_table(),
         after=None,
         has_others=True,
@@ -106,8 +106,11 @@ def case_of_group(group: GroupBatch, key: Values, *, job: str, batch: int) -> Ca
         ).with_outcome()
     except Exception:  # noqa: BLE001 -- whatever it is: the others are needed
         return whole
-    names = [name for name in spec.results_schema.names if name not in _OF_THE_GROUP]
-    same = rows_difference(rows_of(whole.results, key).select(names), alone.results.select(names)) is None
+    same = all(
+        rows_difference(rows_of(rows, key).drop_columns(of_group), alone.results[window].drop_columns(of_group)) is None
+        for window, rows in whole.results.items()
+        for of_group in [[name for name in _OF_THE_GROUP if name in rows.column_names]]
+    )
     return alone if same else whole
 
 
@@ -133,7 +136,12 @@ def require_maskable(spec: JobSpec, mask: Collection[str]) -> None:
                 f"mask names {name!r}, which is of the type {columns[name]}; only text is replaced by a hash: results "
                 "would not be results of these numbers any more"
             )
-        reading = [own for own, one in (spec.aggregates or {}).items() if name in one.columns or one.parts or one.user]
+        reading = [
+            own
+            for part in spec.parts.values()
+            for own, one in (part.aggregates or {}).items()
+            if name in one.columns or one.parts or one.user
+        ]
         if reading and name not in keys:
             raise DeclarationError(
                 f"mask names {name!r}, which the aggregate {reading[0]!r} may read: partial results in the state hold "

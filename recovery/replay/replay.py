@@ -39,6 +39,7 @@ from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import read_tables
 from panekeeper.state.codec import with_columns
 from panekeeper.state.store import MemoryStore
+from panekeeper.state.table_roles import has_results, role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,7 +87,8 @@ class Replay:
         not_compared: what was not, and why.
         differences: what is not as it is recorded, the first difference of each kind; empty if all is.
         counts: where the rows of the batch went, of the key groups that were run.
-        results: the rows of the log that came out, of the partition.
+        results: the rows of the log that came out, of the partition; None of several windows.
+        windows: the same of several windows, by their names.
     """
 
     job: str
@@ -97,6 +99,7 @@ class Replay:
     differences: tuple[str, ...] = ()
     counts: Mapping[str, int] = field(default_factory=dict)
     results: pa.Table | None = field(default=None, repr=False)
+    windows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
     groups: tuple[GroupBatch, ...] = field(default=(), repr=False)
     """The key groups that had something to do."""
     values: Values = field(default_factory=dict, repr=False)
@@ -151,8 +154,7 @@ def replay(
         CheckpointError: it is no checkpoint, or the state before the batch, its offsets or its control files are not
             kept; the message says from which batch on they are.
         RowsGone: the source no longer has the rows of the batch.
-        DeclarationError: no such key; or the job has several windows, or state handlers, which act outside of its
-            state.
+        DeclarationError: no such key; or the job has state handlers, which act outside of its state.
         JobFileError: the file declares no job.
     """
     opened = recorded_batch(checkpoint, batch, job=job, key=key, s3=s3, spark=spark)
@@ -192,11 +194,6 @@ def recorded_batch(
 ) -> RecordedBatch:
     """Read what is needed to run a batch again. Raises as `replay`."""
     declared = load_job(job, spark=spark) if isinstance(job, str | os.PathLike) else job
-    if windows := declared.pipeline.spec.windows:
-        raise DeclarationError(
-            f"the job has several windows, {', '.join(windows)}: its batches are not run again. Declare a job with one "
-            "of them, and try that with panekeeper.testing.run"
-        )
     folder = current_folder(checkpoint_at(checkpoint, s3))
     recorded = recorded_batches(folder, declared)
     running = declared.pipeline.intake.df.sparkSession
@@ -263,19 +260,22 @@ def recorded_batch(
 def compared(opened: RecordedBatch) -> Replay:
     """Run a batch again, and compare what comes out with what is recorded of it."""
     spec, values = opened.spec, opened.values
-    results, rejected, counts = list[pa.Table](), list[pa.Table](), dict.fromkeys(_METRICS, 0)
+    logs = {window: [one.results_schema.empty_table()] for window, one in spec.parts.items()}
+    rejected, counts = [spec.rejected_schema.empty_table()], dict.fromkeys(_METRICS, 0)
     stores = dict(opened.before.stores)
     for one in opened.groups:
         outcome, stores[one.group] = one.run()
         packed = opened.packed.get(one.group, ())
-        results += [] if outcome.results is None else [outcome.results]
+        for window, part in outcome.parts.items():
+            logs[window] += [] if part.results is None else [part.results]
         rejected += [_refused(spec, row) for row in packed if row.kind == "rejected"]
         rejected += [] if outcome.rejected is None else [outcome.rejected]
         for name, number in _counts(packed, outcome).items():
             counts[name] += number
-    rows = {"log": rows_of(_together(spec.results_schema, results), values)}
+    results = {window: rows_of(_together(tables), values) for window, tables in logs.items()}
+    rows = {role_of("log", window): table for window, table in results.items()}
     if not values:
-        rows["quarantine"] = _together(spec.rejected_schema, rejected)
+        rows["quarantine"] = _together(rejected)
         rows["metrics"] = pa.Table.from_pylist([counts] if any(counts.values()) else [], schema=_COUNTS)
     said = {"state": _of_state(opened, stores), **{role: _of_table(opened, role, one) for role, one in rows.items()}}
     said = {role: what for role, what in said.items() if what is not _NO_TABLE}
@@ -287,7 +287,8 @@ def compared(opened: RecordedBatch) -> Replay:
         not_compared=tuple(f"{role}, {_NOT_KEPT}" for role, what in said.items() if what is _NOT_KEPT),
         differences=tuple(f"{role}: {what}" for role, what in said.items() if what and what is not _NOT_KEPT),
         counts=counts,
-        results=rows["log"],
+        results=results.get(""),
+        windows=results if spec.windows else {},
         groups=opened.groups,
         values=values,
     )
@@ -315,8 +316,8 @@ def _of_table(opened: RecordedBatch, role: str, rows: pa.Table) -> str | None:
         added = rows_of_batches(opened.spark, opened.folder, opened.recorded.record, role, opened.batch, opened.batch)
     except (CheckpointError, RowsGone):
         return _NOT_KEPT
-    recorded = _together(rows.schema, [one for _, one in added])
-    return rows_difference(rows_of(recorded, opened.values) if role == "log" else recorded, rows)
+    recorded = _together([rows.schema.empty_table(), *(one for _, one in added)])
+    return rows_difference(rows_of(recorded, opened.values) if has_results(role) else recorded, rows)
 
 
 def _counts(packed: Sequence[PackedRow], outcome: BatchOutcome) -> dict[str, int]:
@@ -330,5 +331,5 @@ def _refused(spec: JobSpec, row: PackedRow) -> pa.Table:
     return in_quarantine_of(spec, from_segment(row.body), row.port)
 
 
-def _together(schema: pa.Schema, tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables([schema.empty_table(), *(with_columns(one, schema) for one in tables)])
+def _together(tables: Sequence[pa.Table]) -> pa.Table:
+    return pa.concat_tables([with_columns(one, tables[0].schema) for one in tables])

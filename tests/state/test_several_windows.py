@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from panekeeper import Session, TimeInterval, agg
 from panekeeper.framework.core.inspection.recorded import recorded_ports
-from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
-from panekeeper.recovery.replay.replay import recorded_batch
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.history import (
     BEFORE,
@@ -107,10 +104,3 @@ def test_each_window_is_known_by_its_name_to_the_inspector() -> None:
         ("hour", "timeInterval", "window hour/"),
         ("burst", "session", "window burst/"),
     ]
-
-
-def test_a_batch_of_several_windows_is_not_run_again() -> None:
-    """It is refused before anything is read."""
-    job: Any = SimpleNamespace(pipeline=SimpleNamespace(spec=SimpleNamespace(windows={"hour": HOUR, "burst": BURST})))
-    with pytest.raises(DeclarationError, match="several windows, hour, burst: its batches are not run again"):
-        recorded_batch("/nowhere", 1, job=job)

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from panekeeper.framework.core.inspection.one_key import Values, is_of, rows_of
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, WINDOW, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import (
     ArrivalClock,
@@ -58,8 +58,12 @@ class StepDone:
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """The rows of the log that followed, of the partition."""
-        return _dicts(None if self.outcome.results is None else rows_of(self.outcome.results, self.key))
+        """The rows of the log that followed, of the partition; of several windows, with the name of theirs."""
+        return [
+            {WINDOW: window, **row} if window else row
+            for window, one in self.outcome.parts.items()
+            for row in _dicts(None if one.results is None else rows_of(one.results, self.key))
+        ]
 
     @property
     def rejected(self) -> list[dict[str, Any]]:
@@ -107,8 +111,9 @@ class StepDone:
                 return f"watermark{port} {format_time(us)}"
             case Rows(table) | PartialRows(table):
                 own, of = self._own(step).num_rows, f" of {table.num_rows} in the key group" if self.key else ""
+                window = getattr(step, "window", "")
                 what = "rows" if isinstance(step, Rows) else "partial results of folded rows"
-                return f"{what}{port}: {own}{of}{_span(table)}"
+                return f"{what}{port}{window and f' for {window}'}: {own}{of}{_span(table)}"
             case EventTimeProgress(reached):
                 ends = ", ".join(
                     f"port {number}{f' {part}' if part else ''} {format_time(us)}" for (number, part), us in reached

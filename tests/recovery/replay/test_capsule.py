@@ -32,6 +32,7 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Emit
+from panekeeper.framework.testing.results import as_dicts
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
 from panekeeper.recovery.replay.capsule import case_of_group, masked, require_maskable
@@ -71,13 +72,21 @@ DECLARED: dict[str, dict[str, Any]] = {
     "windows by row": {"window": SlidingByRow(5, discard_age=10), "aggregates": AGGREGATES},
     "tumbling": {"window": Tumbling(Count(3)), "aggregates": AGGREGATES},
     "sliding": {"window": Sliding(evict=Count(3), trigger=Count(2)), "aggregates": AGGREGATES},
+    "several windows": {
+        "windows": {"panes": TimeInterval(10, discard_age=5), "bursts": Session(4), "rows": SlidingByRow(5)},
+        "aggregates": {
+            "panes": AGGREGATES,
+            "bursts": {"n": agg.count(), "first": agg.first("name")},
+            "rows": {"total": agg.sum("v")},
+        },
+    },
 }
 
 
 def spec_of(declared: dict[str, Any]) -> JobSpec:
     """The job spec of a declaration as `run` takes it."""
     options = declared | {"schema": "k string, name string, t timestamp, v long", "partition_by": "k"}
-    if not isinstance(declared["window"], Tumbling | Sliding):
+    if not isinstance(declared.get("window"), Tumbling | Sliding):
         options["event_time"] = "t"
     script = declared_job(**options)
     return script.computation([ScriptedStream(port.columns) for port in script.ports])._pipeline.spec
@@ -137,15 +146,17 @@ def test_a_capsule_of_any_batch_has_its_results(name: str, codes: list[int], key
     case = case_of_group(group, values, job="j", batch=chosen)
     ran = run_capsule(json.loads(json.dumps(case.to_json())))
     assert ran.differences == ()
-    whole = group.run()[0].results
-    names = [one for one in spec.results_schema.names if one != "firing"]
-    expected = None if whole is None else rows_of(whole, values).select(names)
-    got = rows_of(case.results, values).select(names)
-    assert rows_difference(expected, got) is None
+    for window, part in group.run()[0].parts.items():
+        names = [one for one in spec.parts[window].results_schema.names if one != "firing"]
+        expected = None if part.results is None else rows_of(part.results, values).select(names)
+        assert rows_difference(expected, rows_of(case.results[window], values).select(names)) is None
+        assert ran.results.windows.get(window, ran.results) == as_dicts(case.results[window], chosen)
     assert str(ran).endswith("equal")
     hidden = masked(case, ["k"], "salt")
     assert run_capsule(json.loads(json.dumps(hidden.to_json()))).is_equal
-    assert hidden.results.num_rows == case.results.num_rows
+    assert {name: one.num_rows for name, one in hidden.results.items()} == {
+        name: one.num_rows for name, one in case.results.items()
+    }
     assert '"a"' not in json.dumps(hidden.to_json())
 
 
@@ -160,7 +171,7 @@ def test_a_capsule_that_was_changed_says_what_differs(tmp_path: Path) -> None:
     """As the code of an aggregate does: the first row that is not as expected is named."""
     case = case_with_rows("operator")
     stored = case.to_json()
-    stored["expected"]["results"]["rows"] = 0
+    stored["expected"]["results"][""]["rows"] = 0
     assert stored["needs"] == ["tests.recovery.replay.test_capsule:Names"]
     stored["expected"]["state"]["header"] = None
     (tmp_path / "case.json").write_text(json.dumps(stored))
@@ -210,5 +221,7 @@ def test_what_cannot_be_masked_is_refused() -> None:
         require_maskable(spec, ["x"])
     with pytest.raises(DeclarationError, match="mask names 'name', which the aggregate 'first' may read"):
         require_maskable(spec, ["name"])
+    with pytest.raises(DeclarationError, match="mask names 'name', which the aggregate 'first' may read"):
+        require_maskable(spec_of(DECLARED["several windows"]), ["name"])
     require_maskable(spec, ["k"])
     require_maskable(spec_of(DECLARED["operator"]), ["name"])
