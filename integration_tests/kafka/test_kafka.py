@@ -12,10 +12,24 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from integration_tests.kafka.conftest import Topic, expected
-from panekeeper import Count, IncompatibleCheckpoint, JobFailed, TimeInterval, Tumbling, agg, windowed
+from panekeeper import (
+    Count,
+    IncompatibleCheckpoint,
+    JobFailed,
+    TimeInterval,
+    Tumbling,
+    agg,
+    capsule,
+    replay,
+    why,
+    windowed,
+)
+from panekeeper.framework.builder.outputs import DeltaJob
 from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.errors import RowsGone
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.create import savepoint
+from panekeeper.testing import run_capsule
 
 pytestmark = pytest.mark.xdist_group("kafka")
 
@@ -113,6 +127,37 @@ def test_a_savepoint_of_a_job_on_kafka_is_restored(topic: Topic) -> None:
     assert topic.results() == expected(10)
     topic.run()
     assert topic.results() == expected(20)
+
+
+@pytest.mark.extended
+def test_a_batch_from_kafka_is_run_again(topic: Topic) -> None:
+    """By its offsets, through a restart; `why` names the message that moved the watermark; what is gone is named."""
+
+    def declare() -> DeltaJob:
+        messages = topic.stream(maxOffsetsPerTrigger=4)
+        stream = messages.withColumn("at", F.timestamp_seconds("n"))
+        panes = windowed(stream, name="panes", event_time="at", partition_by="sensor", key_groups=2)
+        return (
+            panes.window(TimeInterval(10)).aggregate(total=agg.sum("n"), n=agg.count()).to_delta(topic.folder / "log")
+        )
+
+    for _ in range(2):
+        topic.send(15, sensors=2, partition=1)
+        job = declare().start(checkpoint=topic.checkpoint, trigger="available_now")
+        assert job.await_end(timeout=300)
+    numbers = range(max(row["batch"] for row in topic.rows("log_metrics")) + 1)
+    assert len(numbers) >= 8
+    found = [replay(topic.checkpoint, number, job=declare()) for number in numbers]
+    assert [one.differences for one in found] == [()] * len(numbers)
+    assert sum(one.counts["rows_in"] for one in found) == 30
+    fired = next(number for number, one in enumerate(found) if one.counts["firings"])
+    assert run_capsule(capsule(topic.checkpoint, fired, {"sensor": "s0"}, job=declare()).to_json()).is_equal
+    said = str(why(topic.checkpoint, {"sensor": "s0"}, "1970-01-01T00:00:00", job=declare()))
+    assert "the row of batch 2 that has moved it: event time 1970-01-01T00:00:11Z (" in said
+    assert "partition=1 offset=11)" in said
+    topic.broker.delete_before(topic.name, 1, 9)
+    with pytest.raises(RowsGone, match="failOnDataLoss"):
+        replay(topic.checkpoint, 1, job=declare())
 
 
 @pytest.mark.release

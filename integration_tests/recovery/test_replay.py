@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES
-from panekeeper import CheckpointError, capsule, replay, why
+from panekeeper import CheckpointError, TimeInterval, agg, capsule, replay, why, windowed
 from panekeeper.testing import run_capsule
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from integration_tests.engine.conftest import Readings
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 
 @pytest.mark.extended
@@ -61,3 +62,37 @@ def test_each_batch_run_again_is_equal_and_with_other_code_or_rows_it_differs(
         path.unlink()
     with pytest.raises(CheckpointError, match=r"the control file pulse/.* of batch 0 .* is no longer kept"):
         replay(place, 0, job=job, spark=spark)
+
+
+@pytest.mark.extended
+def test_a_batch_from_a_delta_table_is_run_again(readings: Readings) -> None:
+    """Of the version that the job began with, and of later ones, through a restart; `why` names the file of a row."""
+    spark, source = readings.spark, str(readings.folder / "source")
+
+    def put(*rows: tuple[str, str, int]) -> None:
+        given = [(sensor, f"2024-05-01 {at}", value) for sensor, at, value in rows]
+        frame = spark.createDataFrame(given, "sensor string, at string, value bigint").coalesce(1)
+        frame.withColumn("at", frame["at"].cast("timestamp")).write.format("delta").mode("append").save(source)
+
+    def declare() -> DeltaJob:
+        stream = spark.readStream.format("delta").option("maxFilesPerTrigger", 1).load(source)
+        panes = windowed(stream, name="from-delta", event_time="at", partition_by="sensor", key_groups=2)
+        computed = panes.window(TimeInterval(60, discard_age=120)).aggregate(total=agg.sum("value"))
+        return computed.to_delta(readings.folder / "log")
+
+    put(("a", "10:00:10", 1), ("b", "10:00:20", 2))
+    put(("a", "10:01:30", 4), ("b", "10:02:30", 8))
+    for late in (16, 32):
+        job = declare().start(checkpoint=readings.checkpoint, trigger="available_now")
+        readings.jobs.append(job)
+        assert job.await_end(timeout=300)
+        put(("a", "10:00:40", late), ("a", "10:04:00", late))
+    numbers = readings.numbers("commits")
+    found = [replay(readings.checkpoint, number, job=declare()) for number in numbers]
+    assert [one.differences for one in found] == [()] * len(numbers)
+    assert sum(one.counts["rows_in"] for one in found) == 6
+    assert sum(one.counts["refined_late"] for one in found) == 1
+    fired = next(number for number, one in enumerate(found) if one.counts["firings"])
+    assert run_capsule(capsule(readings.checkpoint, fired, {"sensor": "a"}, job=declare()).to_json()).is_equal
+    answer = str(why(readings.checkpoint, {"sensor": "b"}, "2024-05-01T10:00", job=declare()))
+    assert "that has moved it: event time 2024-05-01T10:02:30Z in file:" in answer

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.declarations.errors import CorruptState
@@ -27,51 +27,60 @@ class StoredGroups:
     stores: defaultdict[int, MemoryStore] = field(default_factory=lambda: defaultdict(MemoryStore))
     timers: dict[int, int] = field(default_factory=dict)
 
+    def put(self, rows: pa.Table) -> None:
+        """Take over stored values, those of the same place in their order; one without a body is gone."""
+        for g, kind, slot, seq, body in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+            if kind is None:
+                self.stores[g].header = body
+            elif not kind:
+                self.timers[g] = slot
+            elif body is None:
+                self.stores[g].remove(kind, slot, seq)
+            else:
+                self.stores[g].write(kind, slot, seq, body)
+
 
 def stored_groups(
-    spark: SparkSession, checkpoint: str, batches: Sequence[int], *, group: int | None = None, timers: bool = False
-) -> list[StoredGroups]:
-    """Return the state as of some batches, of all key groups or one, read at once; before batch 0 there is none.
+    spark: SparkSession, checkpoint: str, batch: int, *, group: int | None = None, timers: bool = False
+) -> tuple[StoredGroups, StoredGroups]:
+    """Return the state before a batch and after it, of all key groups or one, read at once; before batch 0 is none.
 
-    `timers`: there are such; those of the first one are read. Raises `CorruptState`.
+    What is read of the batch is what it has changed. `timers`: there are such; those before it are read. Raises
+    `CorruptState`.
     """
-    found = {batch: StoredGroups() for batch in batches}
     try:
         with format_of_state(spark):
-            each = [
-                stored_rows(spark, checkpoint, batch, timers=timers and batch == batches[0])
-                for batch in batches
-                if batch >= 0
-            ]
-            rows = reduce(lambda one, other: one.union(other), each)
+            changes = stored_rows(spark, checkpoint, batch, changed=True)
+            rows = changes
+            if batch:
+                rows = stored_rows(spark, checkpoint, batch - 1, timers=timers).union(changes)
             if group is not None:
                 rows = rows.where(F.col("g") == group)
             table = rows.toArrow()
     except Exception as error:
-        raise CorruptState(
-            f"the state in {checkpoint} as of batch {max(batches)} cannot be read\n{all_said(error)}"
-        ) from error
-    for batch, g, kind, slot, seq, body in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        own = found[batch]
-        if kind is None:
-            own.stores[g].header = bytes(body)
-        elif not kind:
-            own.timers[g] = slot
-        else:
-            own.stores[g].entries[kind, slot, seq] = bytes(body)
-    return [found[batch] for batch in batches]
+        what = f"the state in {checkpoint} before or after batch {batch} cannot be read"
+        raise CorruptState(f"{what}\n{all_said(error)}") from error
+    is_change, values = table.column("changed"), table.drop_columns(["changed"])
+    before = StoredGroups()
+    before.put(values.filter(pc.invert(is_change)))
+    after = StoredGroups()
+    after.stores.update({g: one.copy() for g, one in before.stores.items()})
+    after.put(values.filter(is_change))
+    return before, after
 
 
-def stored_rows(spark: SparkSession, checkpoint: str, batch: int, *, timers: bool = False) -> DataFrame:
-    """Return the stored values as of a batch: a header has no kind, a timer an empty one. As `stored_state`."""
+def stored_rows(
+    spark: SparkSession, checkpoint: str, batch: int, *, timers: bool = False, changed: bool = False
+) -> DataFrame:
+    """Return the stored values as of a batch, or those it has `changed`: a header has no kind, a timer an empty one."""
     nothing = [F.lit(None).cast(kind).alias(name) for name, kind in _PLACE]
-    headers = stored_state(spark, checkpoint, HEADER, batch).select("key.g", *nothing, "value.body")
-    segments = stored_state(spark, checkpoint, SEGMENTS, batch)
+    headers = stored_state(spark, checkpoint, HEADER, batch, changed=changed).select("key.g", *nothing, "value.body")
+    segments = stored_state(spark, checkpoint, SEGMENTS, batch, changed=changed)
     rows = headers.union(segments.select("key.g", "user_map_key.*", "user_map_value.body"))
     if timers:
         due = stored_state(spark, checkpoint, TIMER, batch)
         rows = rows.union(due.select("key.g", F.lit("").alias("kind"), "value.ms", nothing[2], F.lit(b"")))
-    return rows.select(F.lit(batch).alias("batch"), *rows.columns)
+    return rows.withColumn("changed", F.lit(changed))
 
 
 _PLACE = (("kind", "string"), ("slot", "long"), ("seq", "long"))

@@ -323,7 +323,7 @@ class Recording:
         """Return what is stored when a computation begins in memory; of nothing, in one key group."""
         if start.before is None:
             return Beginning(stores={0: MemoryStore()}, latest_us=start.latest_us)
-        (stored,) = stored_groups(self.spark, self.folder.place, [start.before])
+        stored, _ = stored_groups(self.spark, self.folder.place, start.before + 1)
         stores = {group: stored.stores[group] for group in self.record.group_ids}
         return Beginning(stores=stores, latest_us=start.latest_us, watermark_us=start.watermark_us)
 

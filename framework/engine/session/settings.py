@@ -287,13 +287,19 @@ def format_of_state(spark: SparkSession) -> AbstractContextManager[None]:
     return session_settings(spark, {STATE_FORMAT: STATE_SETTINGS[STATE_FORMAT]})
 
 
-def stored_state(spark: SparkSession, checkpoint: str, variable: str, batch: int | None = None) -> DataFrame:
+def stored_state(
+    spark: SparkSession, checkpoint: str, variable: str, batch: int | None = None, *, changed: bool = False
+) -> DataFrame:
     """Return what a state variable had at the last committed batch, or an earlier one that Spark keeps.
 
-    Read it while `format_of_state` lasts.
+    `changed`: what the batch has written there, in that order; a removed value is null. Read it while `format_of_state`
+    lasts.
     """
     # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
     # has run no query yet, such as that of a subcommand.
     spark.streams.active  # noqa: B018
     reader = spark.read.format("statestore").option("stateVarName", variable)
-    return (reader if batch is None else reader.option("batchId", batch)).load(checkpoint)
+    options: dict[str, Any] = {} if batch is None else {"batchId": batch}
+    if changed:
+        options = {"readChangeFeed": True, "changeStartBatchId": batch, "changeEndBatchId": batch}
+    return reader.options(**options).load(checkpoint)
