@@ -22,11 +22,13 @@ from panekeeper.framework.core.inspection.one_key import Values
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import Step
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.testing.declared_json import from_json, to_json
 from panekeeper.framework.testing.results import Results
 from panekeeper.state.codec import STATE_VERSION
+from panekeeper.state.handler import StateHandler
 from panekeeper.state.store import MemoryStore
 
 CAPSULE_VERSION = 1
@@ -46,6 +48,7 @@ class Capsule:
         spec: the windows, and what they compute.
         store: what is stored before.
         steps: what comes, in order.
+        checkpoint: which checkpoint the batch is for state handlers; None without such.
         results: the rows of the log that should come out, by the name of their window; it is empty for the only one.
         rejected: the rows of the quarantine that should.
         after: what should be stored then; None: that is not compared.
@@ -62,6 +65,7 @@ class Capsule:
     results: Mapping[str, pa.Table]
     rejected: pa.Table
     after: MemoryStore | None
+    checkpoint: BatchCheckpoint | None = None
     has_others: bool = False
     masked: tuple[str, ...] = ()
 
@@ -81,7 +85,7 @@ class Capsule:
     def with_outcome(self) -> Capsule:
         """Return the case with what comes out now as what should come out."""
         after = self.store.copy()
-        outcome, parts = KeyGroupRunner(self.spec, after).run(self.steps), self.spec.parts
+        outcome, parts = KeyGroupRunner(self.spec, after, self.checkpoint).run(self.steps), self.spec.parts
         results = {name: _or_none(one.results, parts[name].results_schema) for name, one in outcome.parts.items()}
         rejected = _or_none(outcome.rejected, self.spec.rejected_schema)
         return replace(self, results=results, rejected=rejected, after=after)
@@ -101,6 +105,7 @@ class Capsule:
             "has_other_partitions": self.has_others,
             "key": _table_json(key),
             "declaration": spec,
+            "checkpoint": to_json(self.checkpoint, needs),
             "state": _store_json(self.store),
             "steps": [_step_json(one) for one in self.steps],
             "expected": {
@@ -122,12 +127,15 @@ class Capsule:
                 f"version {CAPSULE_VERSION} with state of version {STATE_VERSION}: run it with the one that wrote it"
             )
         try:
-            key, expected = _table_of(stored["key"]), stored["expected"]
+            key, expected, spec = _table_of(stored["key"]), stored["expected"], from_json(stored["declaration"])
+            if isinstance(spec.operator, StateHandler):  # one object, which is the first of the handlers
+                spec = replace(spec, handlers=(spec.operator, *spec.handlers[1:]))
             return Capsule(
                 job=stored["job"],
                 batch=stored["batch"],
                 key={name: key.column(name)[0] for name in key.column_names},
-                spec=from_json(stored["declaration"]),
+                spec=spec,
+                checkpoint=from_json(stored["checkpoint"]),
                 store=_store_of(stored["state"]),
                 steps=[_step_of(one) for one in stored["steps"]],
                 results={name: _table_of(one) for name, one in expected["results"].items()},
@@ -162,7 +170,7 @@ class CapsuleRun:
     def steps(self) -> Iterator[StepDone]:
         """Yield the steps of the batch, one after the other; each is run when it is asked for, and has a text."""
         case = self.capsule
-        return each_step(case.spec, case.store, case.steps, key=case.key)
+        return each_step(case.spec, case.store, case.steps, key=case.key, checkpoint=case.checkpoint)
 
     def __str__(self) -> str:
         key = "".join(f" {name}={value}" for name, value in self.capsule.key.items())

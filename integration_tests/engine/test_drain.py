@@ -24,15 +24,19 @@ from panekeeper import (
     StateContext,
     StateHandler,
     Tumbling,
+    capsule,
+    replay,
     windowed,
 )
 from panekeeper.framework.declarations.operator import Emit
+from panekeeper.testing import run_capsule
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from integration_tests.engine.conftest import Readings
     from panekeeper import Job
+    from panekeeper.framework.builder.outputs import DeltaJob
 
 
 class Running(Operator, StateHandler):
@@ -74,12 +78,17 @@ class FailingInDrain(StateHandler):
             raise RuntimeError("the pump is stuck")
 
 
-def start(readings: Readings, *handlers: StateHandler, trigger: Any = "immediate") -> Job:
-    """Start a job that keeps pairs of readings of a sensor, and a running total."""
+def declare(readings: Readings, *handlers: StateHandler) -> DeltaJob:
+    """Return a job that keeps pairs of readings of a sensor, and a running total."""
     stream = windowed(readings.stream(), name="pairs", partition_by="sensor", key_groups=1)
     paired = stream.window(Tumbling(Count(2)))
     computed = paired.operator(Running(), output="kind string, total bigint, runs bigint", handlers=list(handlers))
-    job = computed.to_delta(readings.folder / "log").start(checkpoint=readings.checkpoint, trigger=trigger)
+    return computed.to_delta(readings.folder / "log")
+
+
+def start(readings: Readings, *handlers: StateHandler, trigger: Any = "immediate") -> Job:
+    """Start that job."""
+    job = declare(readings, *handlers).start(checkpoint=readings.checkpoint, trigger=trigger)
     readings.jobs.append(job)
     return job
 
@@ -111,7 +120,10 @@ def test_a_drained_job_keeps_what_is_open_and_resumes_there(readings: Readings) 
 
 @pytest.mark.extended
 def test_partitions_can_be_evicted_when_a_job_is_drained(readings: Readings) -> None:
-    """Their contents are reported in the batch of the drain, and their keys begin again as new."""
+    """Their contents are reported in the batch of the drain, and their keys begin again as new.
+
+    Run again, each batch is equal, what handlers have stored and done to the windows included.
+    """
     readings.put(("a", "10:00:10", 1), ("b", "10:00:12", 4))
     drained = start(readings, EvictWhenDrained()).drain(timeout=300)
     assert (drained.open_panes, drained.tuples) == (0, 0)
@@ -119,6 +131,15 @@ def test_partitions_can_be_evicted_when_a_job_is_drained(readings: Readings) -> 
     readings.put(("a", "10:00:13", 8), ("a", "10:00:14", 16))
     assert start(readings, EvictWhenDrained(), trigger="available_now").await_end(timeout=300)
     assert emitted(readings)[-1] == ("a", "eviction", 29, 2)
+
+    job, numbers = declare(readings, EvictWhenDrained()), readings.numbers("commits")
+    again = [replay(readings.checkpoint, number, job=job, key={"sensor": "a"}) for number in numbers]
+    assert [one.differences for one in again] == [()] * len(numbers)
+    assert sum(one.results.num_rows for one in again if one.results is not None) == 2
+    shown = [row["kind"] for one in again for step in one.steps() for row in step.results]
+    assert shown == ["partition_eviction", "eviction"]
+    case = capsule(readings.checkpoint, numbers[-1], {"sensor": "a"}, job=job)
+    assert run_capsule(case.to_json()).is_equal
 
 
 def test_a_drain_that_takes_too_long_goes_on_by_itself(readings: Readings) -> None:

@@ -77,7 +77,10 @@ def case_of(opened: RecordedBatch) -> Capsule:
     group = next(iter(opened.groups), None)
     if group is None:
         group = GroupBatch(
-            group=opened.group or 0, spec=opened.spec, store=opened.before.stores[opened.group or 0], steps=()
+            group=opened.group or 0,
+            spec=replace(opened.spec, handlers=()),
+            store=opened.before.stores[opened.group or 0],
+            steps=(),
         )
     return case_of_group(group, opened.values, job=opened.recorded.record.name, batch=opened.batch)
 
@@ -92,11 +95,14 @@ def case_of_group(group: GroupBatch, key: Values, *, job: str, batch: int) -> Ca
         spec=spec,
         store=group.store,
         steps=[_without_rest(one) for one in group.steps],
+        checkpoint=group.checkpoint,
         results={},
         rejected=spec.rejected_schema.empty_table(),
         after=None,
         has_others=True,
     ).with_outcome()
+    if spec.handlers:  # what they have stored is of all partitions
+        return whole
     try:
         alone = replace(
             whole,
@@ -126,6 +132,11 @@ def _without_rest(step: Step) -> Step:
 
 def require_maskable(spec: JobSpec, mask: Collection[str]) -> None:
     """Raise `DeclarationError` for a column that cannot be masked: no text, or one that partial results hold."""
+    if mask and spec.handlers:
+        raise DeclarationError(
+            f"mask names {', '.join(mask)}, and what state handlers have stored is in a capsule as it is; make it "
+            "without mask="
+        )
     columns = {field.name: field.type for port in spec.ports for field in (*port.columns, *port.keys)}
     keys = {name for names in key_names(spec) for name in names}
     for name in mask:

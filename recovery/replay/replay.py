@@ -20,10 +20,12 @@ from panekeeper.framework.core.inspection.differences import rows_difference, st
 from panekeeper.framework.core.inspection.one_key import Values, rows_of
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
+from panekeeper.framework.engine.flow.processor import checkpoint_of
 from panekeeper.framework.engine.job.checkpoint_checks import with_history
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.recovery.errors import RowsGone
@@ -36,8 +38,9 @@ from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upgrade.job_file import load_job
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
-from panekeeper.state.checkpoint.job_record import read_tables
+from panekeeper.state.checkpoint.job_record import RunRecord, read_tables
 from panekeeper.state.codec import with_columns
+from panekeeper.state.records import HANDLERS, LifecycleRecord
 from panekeeper.state.store import MemoryStore
 from panekeeper.state.table_roles import has_results, role_of
 
@@ -62,17 +65,19 @@ class GroupBatch:
         spec: its windows, and what they compute.
         store: what was stored before.
         steps: what came, in order.
+        checkpoint: which checkpoint the batch is for its state handlers; None without such.
     """
 
     group: int
     spec: JobSpec
     store: MemoryStore = field(repr=False)
     steps: Sequence[Step] = field(repr=False)
+    checkpoint: BatchCheckpoint | None = None
 
     def run(self) -> tuple[BatchOutcome, MemoryStore]:
         """Run it; return what it did, and what is stored after it."""
         after = self.store.copy()
-        return KeyGroupRunner(self.spec, after).run(self.steps), after
+        return KeyGroupRunner(self.spec, after, self.checkpoint).run(self.steps), after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +120,7 @@ class Replay:
         A step has a text (`str(step)`), its `results`, and the `store` after it.
         """
         for one in self.groups:
-            yield from each_step(one.spec, one.store, one.steps, key=self.values)
+            yield from each_step(one.spec, one.store, one.steps, key=self.values, checkpoint=one.checkpoint)
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {number}" for name, number in self.counts.items() if number) or "no rows"
@@ -139,7 +144,8 @@ def replay(
     """Run a batch of a job again, in memory, and compare what comes out with what is recorded. Nothing is written.
 
     The job may run meanwhile. With another declaration, or other code of operators and functions, the difference is
-    what the change would have done in that batch.
+    what the change would have done in that batch. What code of operators and state handlers does outside of the job, it
+    does again.
 
     Args:
         checkpoint: the job's checkpoint.
@@ -154,7 +160,7 @@ def replay(
         CheckpointError: it is no checkpoint, or the state before the batch, its offsets or its control files are not
             kept; the message says from which batch on they are.
         RowsGone: the source no longer has the rows of the batch.
-        DeclarationError: no such key; or the job has state handlers, which act outside of its state.
+        DeclarationError: no such key.
         JobFileError: the file declares no job.
     """
     opened = recorded_batch(checkpoint, batch, job=job, key=key, s3=s3, spark=spark)
@@ -205,11 +211,6 @@ def recorded_batch(
             f"{kept[-1]}"
         )
     pipeline = with_history(declared.pipeline, recorded.record)
-    if pipeline.spec.handlers:
-        raise DeclarationError(
-            f"job {recorded.record.name!r} has state handlers, which may act outside of its state: its batches are not "
-            "run again"
-        )
     spec: JobSpec = cloudpickle.loads(cloudpickle.dumps(pipeline.spec))  # type: ignore[no-untyped-call]  # as workers
     values: Values = {}
     group = None
@@ -232,15 +233,16 @@ def recorded_batch(
     due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
     moved = watermark_step(watermark_ms) if has_timers else []
     orderings = [port.ordering() for port in pipeline.ports]
-    groups = tuple(
-        GroupBatch(
-            group=one,
-            spec=spec,
-            store=before.stores[one],
-            steps=(*moved, *to_steps(packed.get(one, []), orderings)),
-        )
-        for one in sorted({*packed, *due})
-    )
+
+    def group_batch(one: int) -> GroupBatch:
+        rows, checkpoint = packed.get(one, []), None
+        if spec.handlers:  # begun once more: what they do outside may have happened
+            run = _run_of(after.stores[one], batch)
+            checkpoint = checkpoint_of(rows, orderings, number=batch, group=one, attempt=2, run=run)
+        steps = (*moved, *to_steps(rows, orderings))
+        return GroupBatch(group=one, spec=spec, store=before.stores[one], steps=steps, checkpoint=checkpoint)
+
+    groups = tuple(map(group_batch, sorted({*packed, *due})))
     return RecordedBatch(
         recorded=recorded,
         folder=folder,
@@ -254,6 +256,13 @@ def recorded_batch(
         before=before,
         after=after,
     )
+
+
+def _run_of(after: MemoryStore, batch: int) -> RunRecord:
+    """Return the run of the job that has processed a batch, as its state handlers have it in what they stored."""
+    stored = after.find(HANDLERS, 0, 0)
+    number = 1 if stored is None else LifecycleRecord.decode(stored).run
+    return RunRecord(number=number, no_batch_committed=not batch)
 
 
 def compared(opened: RecordedBatch) -> Replay:

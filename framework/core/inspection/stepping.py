@@ -6,7 +6,7 @@ fires after each micro-batch (`emit="on_update"`) fires more often this way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 from panekeeper.framework.core.inspection.one_key import Values, is_of, rows_of
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, WINDOW, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import (
     ArrivalClock,
     BatchOutcome,
@@ -133,13 +134,26 @@ class StepDone:
 
 
 def each_step(
-    spec: JobSpec, store: MemoryStore, steps: Iterable[Step], *, key: Values | None = None
+    spec: JobSpec,
+    store: MemoryStore,
+    steps: Sequence[Step],
+    *,
+    key: Values | None = None,
+    checkpoint: BatchCheckpoint | None = None,
 ) -> Iterator[StepDone]:
-    """Yield what each step does, one after the other, from a copy of the store on; `key` is what is looked at."""
+    """Yield what each step does, one after the other, from a copy of the store on; `key` is what is looked at.
+
+    State handlers act once a batch, so where there are such, as `checkpoint` says, all follows from the last step.
+    """
     own = store.copy()
     names = {port.port: tuple(port.keys.names) for port in spec.ports}
     for number, step in enumerate(steps, 1):
-        outcome = KeyGroupRunner(spec, own).run([step])
+        if checkpoint is None:
+            outcome = KeyGroupRunner(spec, own).run([step])
+        elif number == len(steps):
+            outcome = KeyGroupRunner(spec, own, checkpoint).run(steps)
+        else:
+            outcome = BatchOutcome(results=None, rejected=None, counts={})
         yield StepDone(number=number, step=step, outcome=outcome, store=own.copy(), key=key or {}, names=names)
 
 

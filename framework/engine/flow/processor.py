@@ -14,7 +14,7 @@ the driver, too, if all of one tag and group are few bytes.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ from panekeeper.framework.core.steps import BatchOutcome, in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import from_segment, input_counts, to_segment
+from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS, ELSEWHERE
 from panekeeper.state.checkpoint.job_record import RunRecord
@@ -134,18 +134,8 @@ class KeyGroupProcessor(StatefulProcessor):
         if context is None:
             raise RuntimeError("a checkpoint has a number only inside a task of a micro-batch")
         number, run = int(context.getLocalProperty(_BATCH_ID) or 0), self._run_record
-        kinds = {row.kind for row in packed}
-        commands = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
-        follows_wall_clock = not all(port.has_stream_clock for port in self._ports)
-        return BatchCheckpoint(
-            checkpoint=number,
-            group=group,
-            reason=next((why for kind, why in _REASONS.items() if kind in kinds), CheckpointReason.BATCH),
-            attempt=(run.attempt if number == run.interrupted_batch else 1) + context.attemptNumber(),
-            run=run.number,
-            no_batch_committed=run.no_batch_committed,
-            now_us=max(commands, default=None) if follows_wall_clock else None,
-        )
+        attempt = (run.attempt if number == run.interrupted_batch else 1) + context.attemptNumber()
+        return checkpoint_of(packed, self._ports, number=number, group=group, attempt=attempt, run=run)
 
     def _set_timer(self, due_us: int | None) -> None:
         """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
@@ -161,6 +151,30 @@ class KeyGroupProcessor(StatefulProcessor):
         else:
             self._handle.registerTimer(new)
             self._registered.update((new,))
+
+
+def checkpoint_of(
+    packed: Sequence[Row | PackedRow],
+    ports: Sequence[PortOrdering],
+    *,
+    number: int,
+    group: int,
+    attempt: int,
+    run: RunRecord,
+) -> BatchCheckpoint:
+    """Return the checkpoint that a batch is for the state handlers of a key group, by the commands in it."""
+    kinds = {row.kind for row in packed}
+    commands = [row.n for row in packed if row.kind in CHECKPOINT_COMMANDS]
+    follows_wall_clock = not all(port.has_stream_clock for port in ports)
+    return BatchCheckpoint(
+        checkpoint=number,
+        group=group,
+        reason=next((why for kind, why in _REASONS.items() if kind in kinds), CheckpointReason.BATCH),
+        attempt=attempt,
+        run=run.number,
+        no_batch_committed=run.no_batch_committed,
+        now_us=max(commands, default=None) if follows_wall_clock else None,
+    )
 
 
 def _require_its_checkpoint(packed: list[Row]) -> None:

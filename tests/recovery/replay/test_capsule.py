@@ -29,6 +29,7 @@ from panekeeper.framework.core.inspection.differences import rows_difference
 from panekeeper.framework.core.inspection.one_key import rows_of
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Emit
@@ -39,6 +40,7 @@ from panekeeper.recovery.replay.capsule import case_of_group, masked, require_ma
 from panekeeper.recovery.replay.replay import GroupBatch
 from panekeeper.state.store import MemoryStore
 from panekeeper.testing import run_capsule
+from tests.framework.core.handler_batches import rows, run, spec
 
 SECOND = 1_000_000
 
@@ -165,6 +167,23 @@ def case_with_rows(name: str = "tumbling panes", **more: Any) -> Any:
     spec = spec_of({**DECLARED[name], **more})
     group = GroupBatch(group=0, spec=spec, store=MemoryStore(), steps=[step_of_code(spec, 4 * 41 + 1, 0, 100)])
     return case_of_group(group, {"k": pa.scalar("a", pa.string())}, job="j", batch=0)
+
+
+def test_state_handlers_are_in_a_capsule_with_what_they_have_stored() -> None:
+    """All that the batch does follows from its last step; such a capsule cannot be masked."""
+    made, store = spec(), MemoryStore()
+    run(made, store, 0, rows(("a", 1), ("b", 2), ("a", 4)))
+    checkpoint = BatchCheckpoint(checkpoint=1, group=0, attempt=2)
+    steps = [rows(("a", 8)), rows(("a", 16), ("b", 32))]
+    group = GroupBatch(group=0, spec=made, store=store, steps=steps, checkpoint=checkpoint)
+    case = case_of_group(group, {"key": pa.scalar("a")}, job="j", batch=1)
+    ran = run_capsule(json.loads(json.dumps(case.to_json())))
+    assert ran.is_equal
+    assert [(row["key"], row["total"]) for row in ran.results] == [("a", 29), ("b", 63)]
+    assert [[row["total"] for row in step.results] for step in ran.steps()] == [[], [29]]
+    assert case.has_others
+    with pytest.raises(DeclarationError, match="mask names key, and what state handlers have stored"):
+        require_maskable(made, ["key"])
 
 
 def test_a_capsule_that_was_changed_says_what_differs(tmp_path: Path) -> None:
