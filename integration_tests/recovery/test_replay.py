@@ -66,7 +66,7 @@ def test_each_batch_run_again_is_equal_and_with_other_code_or_rows_it_differs(
 
 @pytest.mark.extended
 def test_a_batch_from_a_delta_table_is_run_again(readings: Readings) -> None:
-    """Of the version that the job began with, and of later ones, through a restart; `why` names the file of a row."""
+    """Of the version that the job began with, and of later ones, through a restart; `why` names the row."""
     spark, source = readings.spark, str(readings.folder / "source")
 
     def put(*rows: tuple[str, str, int]) -> None:
@@ -95,4 +95,4 @@ def test_a_batch_from_a_delta_table_is_run_again(readings: Readings) -> None:
     fired = next(number for number, one in enumerate(found) if one.counts["firings"])
     assert run_capsule(capsule(readings.checkpoint, fired, {"sensor": "a"}, job=declare()).to_json()).is_equal
     answer = str(why(readings.checkpoint, {"sensor": "b"}, "2024-05-01T10:00", job=declare()))
-    assert "that has moved it: event time 2024-05-01T10:02:30Z in file:" in answer
+    assert "that has moved it: event time 2024-05-01T10:02:30Z (sensor=b); less the delay of 0s" in answer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
 from panekeeper.framework.engine.session.columns import quoted
+from panekeeper.framework.engine.sources.streams import path_of_files, sources_of
 from panekeeper.recovery.errors import RowsGone
 from panekeeper.recovery.inspector import why as inspector
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -111,11 +113,10 @@ def _mover(recorded: RecordedBatches, passed: Passed) -> str:
 
 def _with_places(intake: Intake, df: DataFrame) -> DataFrame:
     """Return the event times of good rows, what tells them apart, and from which file they are."""
-    try:
-        placed = df.select("*", F.col("_metadata.file_path").alias(_FILE))
-        placed.schema  # noqa: B018 -- a stream that comes not straight from files has no such column
-    except AnalysisException:
-        placed = df.withColumn(_FILE, F.lit(None).cast("string"))
+    placed = df.withColumn(_FILE, F.lit(None).cast("string"))
+    if all(path_of_files(leaf) for _, leaf in sources_of([df])):  # Spark logs at length what it cannot resolve
+        with suppress(AnalysisException):  # a stream that comes not straight from files has no such column
+            placed = df.select("*", F.col("_metadata.file_path").alias(_FILE))
     names = [*dict.fromkeys([*intake.partition_by, *intake.origin_columns, _FILE])]
     rows = replace(intake, df=placed).rows(names, arrived=False, watermark=False)
     time = F.unix_micros(EVENT_TIME_COLUMN).alias(EVENT_TIME_COLUMN)
