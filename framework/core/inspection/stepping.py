@@ -18,6 +18,7 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import (
     ArrivalClock,
+    BatchEnd,
     BatchOutcome,
     EventTimeProgress,
     EvictPartitions,
@@ -130,6 +131,8 @@ class StepDone:
                 return f"partitions to evict{port}: {keys.num_rows}"
             case Flush():
                 return f"flush{port}"
+            case BatchEnd():
+                return "end of the batch, with its state handlers"
         return type(step).__name__
 
 
@@ -143,14 +146,14 @@ def each_step(
 ) -> Iterator[StepDone]:
     """Yield what each step does, one after the other, from a copy of the store on; `key` is what is looked at.
 
-    State handlers act once a batch, so where there are such, as `checkpoint` says, all follows from the last step.
+    State handlers act once a batch, so where there are such, as `checkpoint` says, all follows from its end.
     """
     own = store.copy()
     names = {port.port: tuple(port.keys.names) for port in spec.ports}
-    for number, step in enumerate(steps, 1):
+    for number, step in enumerate(steps if checkpoint is None else (*steps, BatchEnd()), 1):
         if checkpoint is None:
             outcome = KeyGroupRunner(spec, own).run([step])
-        elif number == len(steps):
+        elif isinstance(step, BatchEnd):
             outcome = KeyGroupRunner(spec, own, checkpoint).run(steps)
         else:
             outcome = BatchOutcome(results=None, rejected=None, counts={})

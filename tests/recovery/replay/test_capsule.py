@@ -170,7 +170,7 @@ def case_with_rows(name: str = "tumbling panes", **more: Any) -> Any:
 
 
 def test_state_handlers_are_in_a_capsule_with_what_they_have_stored() -> None:
-    """All that the batch does follows from its last step; such a capsule cannot be masked."""
+    """All that the batch does follows from its end; such a capsule cannot be masked."""
     made, store = spec(), MemoryStore()
     run(made, store, 0, rows(("a", 1), ("b", 2), ("a", 4)))
     checkpoint = BatchCheckpoint(checkpoint=1, group=0, attempt=2)
@@ -180,7 +180,7 @@ def test_state_handlers_are_in_a_capsule_with_what_they_have_stored() -> None:
     ran = run_capsule(json.loads(json.dumps(case.to_json())))
     assert ran.is_equal
     assert [(row["key"], row["total"]) for row in ran.results] == [("a", 29), ("b", 63)]
-    assert [[row["total"] for row in step.results] for step in ran.steps()] == [[], [29]]
+    assert [[row["total"] for row in step.results] for step in ran.steps()] == [[], [], [29]]
     assert case.has_others
     with pytest.raises(DeclarationError, match="mask names key, and what state handlers have stored"):
         require_maskable(made, ["key"])
