@@ -74,8 +74,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
-"""The commit of what was read before, in a scratch checkpoint."""
+_COMMIT = 'v2\n{"nextBatchWatermarkMs":0}'
+"""The commit of what was read before, in a scratch checkpoint. Spark 4.1 wants the version of the state's format."""
 
 
 _ASKED_AT_ONCE = 16

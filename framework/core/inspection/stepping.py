@@ -133,7 +133,6 @@ class StepDone:
                 return f"flush{port}"
             case BatchEnd():
                 return "end of the batch, with its state handlers"
-        return type(step).__name__
 
 
 def each_step(
