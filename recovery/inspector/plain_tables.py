@@ -46,9 +46,9 @@ def read_plain_table(path: str, times: Mapping[str, int]) -> pa.Table | None:
             return None
         names = [unquote(one) for one in wanted.column("path").to_pylist()]
         tables = [_rows(Path(folder), name, times) for name in names]
+        if not tables:  # none has such a time, or the table is empty: Spark would take seconds to say so
+            tables = [pa.schema([*pa.schema(delta.schema().to_arrow()), pa.field("file", pa.string())]).empty_table()]
     except (UnsupportedTable, DeltaError, OSError, pa.ArrowException):
-        return None
-    if not tables:
         return None
     return pa.concat_tables(tables, promote_options="default")
 

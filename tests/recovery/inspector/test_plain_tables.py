@@ -38,6 +38,9 @@ def test_the_rows_of_a_time_are_read_with_their_files(table: str) -> None:
     later = read_plain_table(table, {"pane_start": us(START + timedelta(hours=1))})
     assert later is not None
     assert sorted(later.column("n").to_pylist()) == [10, 11, 12]
+    never = read_plain_table(table, {"pane_start": us(START + timedelta(days=9))})
+    assert never is not None
+    assert (never.num_rows, never.column_names) == (0, ["pane_start", "n", "file"])
     everything = read_plain_table(f"file:{table}", {})
     assert everything is not None
     assert everything.num_rows == 6
