@@ -6,6 +6,7 @@ What a command needs of Spark, and much else, is imported when it runs: `status`
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -377,9 +378,12 @@ def _partitions(options: Namespace) -> dict[str, Any]:
 
 
 def _why(options: Namespace) -> dict[str, Any]:
+    from panekeeper.framework.engine.session.session import SHORT_LIVED
     from panekeeper.recovery.inspector.why import read_row
     from panekeeper.recovery.replay.moved_by import why
 
+    if options.job is None:  # a job file may start a session for more than an answer
+        os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED)
     row = None if options.row is None else read_row(options.row)
     found = why(options.checkpoint, pane=options.pane, row=row, job=options.job, **_looked_at(options))
     return {"verdict": found.verdict.value, "batch": found.batch, "reasons": list(found.reasons)}

@@ -6,6 +6,7 @@ key group: the others are not sent to Python.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -23,7 +24,7 @@ from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, WINDOW
 from panekeeper.framework.declarations.errors import CorruptState, DeclarationError, PanekeeperError, did_you_mean
 from panekeeper.framework.engine.flow.intake import key_group
-from panekeeper.framework.engine.flow.pipeline import spark_schema
+from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import all_said, first_line
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 Key = Mapping[str, Any]
 """Partition column -> value, of some or all of the columns; None is a null. A text is read as the column's type."""
 
-_GROUP = "_pk_group"
+_DIGITS = re.compile(r"-?\d+")
 
 
 def panes(
@@ -142,8 +143,8 @@ def frame(state: Opened, ports: list[RecordedPort], key: Key | None, *, by_parti
         with format_of_state(state.spark):
             stored = _stored(state, ports)
             where = TypedKey({}, {}, None) if key is None else typed_key(state, ports[0], key)
-            if where.group is not None:
-                stored = stored.where(F.col("g") == where.group)
+            if where.in_group is not None:
+                stored = stored.where(where.in_group)
             each = [
                 _OpenInGroup(port, state.has_ports, bool(state.windows), by_partition and _keeps_rows(port))
                 for port in ports
@@ -161,10 +162,10 @@ def frame(state: Opened, ports: list[RecordedPort], key: Key | None, *, by_parti
         ) from error
 
 
-def stored_group(state: Opened, ports: list[RecordedPort], group: int) -> MemoryStore:
+def stored_group(state: Opened, ports: list[RecordedPort], in_group: Column) -> MemoryStore:
     """Return the stored values of one key group that say what is open, and how far event time has come."""
     with format_of_state(state.spark):
-        rows = _stored(state, ports, HORIZON).where(F.col("g") == group).select(*_VALUE).collect()
+        rows = _stored(state, ports, HORIZON).where(in_group).select(*_VALUE).collect()
     entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows if kind is not None}
     return store_of(next((bytes(body) for kind, _, _, body in rows if kind is None), None), entries)
 
@@ -238,12 +239,19 @@ class TypedKey:
     Attributes:
         columns: partition column -> its value, in Spark.
         values: the same in Arrow.
-        group: the id of the key group that has it; None for a part of a key.
+        in_group: the condition for the column `g` to be the key group that has it; None for a part of a key.
     """
 
     columns: Mapping[str, Column]
     values: Mapping[str, pa.Scalar]
-    group: int | None
+    in_group: Column | None
+
+    def group(self, spark: SparkSession, ids: tuple[int, ...]) -> int | None:
+        """Return the id of the key group, one of these; None for a part of a key."""
+        if self.in_group is None:
+            return None
+        found = frame_of(spark, pa.table({"g": pa.array(ids, pa.int64())})).where(self.in_group)
+        return int(found.collect()[0][0])
 
 
 def typed_key(state: Opened, port: RecordedPort, key: Key) -> TypedKey:
@@ -261,15 +269,35 @@ def key_as_stored(spark: SparkSession, ids: tuple[int, ...], kinds: Mapping[str,
             listed = f"its partition columns are {', '.join(kinds)}" if kinds else "the job has no partition columns"
             raise DeclarationError(f"key names {name!r}, which is no partition column{near or f'; {listed}'}")
         columns[name] = F.lit(value).cast(from_arrow_type(kinds[name]))
-    is_whole = columns.keys() == kinds.keys()
-    group = key_group([columns[name] for name in kinds], len(ids)) if is_whole else F.lit(None).cast("int")
-    shown = [one.alias(name) for name, one in columns.items()]
+    in_group = None
+    if columns.keys() == kinds.keys():
+        number = key_group([columns[name] for name in kinds], len(ids))
+        in_group = F.col("g") == F.element_at(F.array(*map(F.lit, ids)), number + 1)
+    values = {name: _plain(value, kinds[name]) for name, value in key.items()}
+    if None in values.values():
+        values = _by_spark(spark, columns, kinds, key)
+    return TypedKey(columns, values, in_group)
+
+
+def _plain(value: Any, kind: pa.DataType) -> pa.Scalar | None:
+    """Return a value of a type, where it needs no rule of Spark's; None if it may. The first query takes seconds."""
+    is_number = pa.types.is_integer(kind) and type(value) is int
+    is_digits = pa.types.is_integer(kind) and isinstance(value, str) and _DIGITS.fullmatch(value) is not None
+    if not (is_number or is_digits or (pa.types.is_string(kind) and isinstance(value, str))):
+        return None
     try:
-        found = spark.range(1).select(*shown, group.alias(_GROUP)).toArrow()
+        return pa.scalar(int(value) if is_digits else value, kind)
+    except (pa.ArrowException, OverflowError):
+        return None
+
+
+def _by_spark(
+    spark: SparkSession, columns: Mapping[str, Column], kinds: Mapping[str, pa.DataType], key: Key
+) -> dict[str, pa.Scalar]:
+    try:
+        found = spark.range(1).select(*(one.alias(name) for name, one in columns.items())).toArrow()
     except Exception as error:
         raise DeclarationError(
             f"key is {dict(key)!r}, which is no value of these columns: {first_line(error)}"
         ) from error
-    values = {name: found.column(place).cast(kinds[name])[0] for place, name in enumerate(columns)}
-    number = found.column(_GROUP)[0].as_py()
-    return TypedKey(columns, values, None if number is None else ids[number])
+    return {name: found.column(place).cast(kinds[name])[0] for place, name in enumerate(columns)}

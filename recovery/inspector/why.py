@@ -142,9 +142,9 @@ class _Partition:
             raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
         self._state, self._port = state, port
         self._key = typed_key(state, port, key)
-        assert self._key.group is not None  # the key is whole
+        assert self._key.in_group is not None  # the key is whole
         ports = state.ports if port.is_within else [port]
-        self.store: MemoryStore = stored_group(state, ports, self._key.group)
+        self.store: MemoryStore = stored_group(state, ports, self._key.in_group)
         group = open_work(port, self.store)
         values = dict(zip(group.column_names, (self._key.values[name] for name in port.log_keys), strict=False))
         self.held: list[dict[str, Any]] = group.filter(is_of(group, values)).to_pylist()

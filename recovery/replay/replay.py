@@ -217,10 +217,10 @@ def recorded_batch(
     if key is not None:
         kinds = dict(zip(spec.keys.names, spec.keys.types, strict=True))
         where = key_as_stored(running, recorded.record.group_ids, kinds, key)
-        if where.group is None:
+        if where.in_group is None:
             missing = [name for name in kinds if name not in key]
             raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
-        values, group = where.values, where.group
+        values, group = where.values, where.group(running, recorded.record.group_ids)
     table = recorded.packed(
         lambda df: (df if group is None else df.where(F.col("g") == group)).toArrow(), batch, folds=group is None
     )
