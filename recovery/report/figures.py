@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.job_spec import WINDOW
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
@@ -25,7 +27,8 @@ from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.job_record import read_record, read_tables
-from panekeeper.state.history import WINDOWS
+from panekeeper.state.history import declarations_by_window
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,9 +40,6 @@ MOST_PANES = 150
 _MOST_ROWS = 200_000
 _MOST_OUTAGES = 20
 _MICRO = 1_000_000
-
-
-SEVERAL = "The panes of several windows are not shown."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,7 @@ class PaneLife:
         refinements: how often the partition that fired most often has fired again.
         first: the batch in which it fired first; None if that is not known.
         last: the batch in which it fired last.
+        window: which of several windows it is of; empty: of the only one.
     """
 
     start: int
@@ -98,6 +99,7 @@ class PaneLife:
     refinements: int = 0
     first: int | None = None
     last: int | None = None
+    window: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +140,8 @@ class Figures:
         status: how the job is.
         now: when the report was made, us.
         batches: from the first to the last.
-        panes: by their ends; the last `MOST_PANES`.
+        panes: by their ends; the last `MOST_PANES` of each window.
+        windows: the names of several windows; the empty one if there is only one.
         outages: from the first to the last.
         refusals: the reason with most rows first.
         late_seconds: how far behind the watermark each row was that was dropped.
@@ -151,6 +154,7 @@ class Figures:
     now: int
     batches: list[Batch] = field(default_factory=list)
     panes: list[PaneLife] = field(default_factory=list)
+    windows: Sequence[str] = ("",)
     outages: list[Outage] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
     late_seconds: list[float] = field(default_factory=list)
@@ -198,19 +202,23 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
     marks = {one.number: one.watermark for one in ran}
     refusals, late = _refused(tables, marks)
     record = read_record(folder)
-    closed_at = None if not ran else ran[-1].watermark
-    ages = [one for name, one in (record.declaration if record else {}).items() if name.endswith("discard_age_us")]
-    closed_at = None if closed_at is None else closed_at - max(ages, default=0)
-    if found.state == "flushed":
-        closed_at = max(now, closed_at or 0)
-    panes, firings = _fired(tables, closed_at, most=4 * batches)
-    if record is not None and WINDOWS in record.declaration:
-        tables.notes.append(SEVERAL)
+    declared = {"": {}} if record is None else declarations_by_window(record.declaration)
+    panes, firings = list[PaneLife](), Counter[str]()
+    for window, fields in declared.items():
+        closed_at = None if not ran else ran[-1].watermark
+        if closed_at is not None:
+            closed_at -= max((age for name, age in fields.items() if name.endswith("discard_age_us")), default=0)
+        if found.state == "flushed":
+            closed_at = max(now, closed_at or 0)
+        lives, reasons = _fired(tables, window, closed_at, most=4 * batches)
+        panes += lives
+        firings.update(reasons)
     return Figures(
         status=found,
         now=now,
         batches=ran,
         panes=_last_panes(panes, tables.notes),
+        windows=[*declared],
         outages=[one for one in outages if not ran or one.started >= ran[0].at][-_MOST_OUTAGES:],
         refusals=refusals,
         late_seconds=late,
@@ -245,23 +253,36 @@ def with_open_panes(figures: Figures, opened: DataFrame) -> Figures:
     """Return figures with the panes, or sessions, that have not fired, of a frame of the inspector (`panes`)."""
     from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-    by_pane = opened.groupBy("pane_start", "pane_end").agg(F.count("*").alias("n"), F.max("firings").alias("firings"))
-    found = by_pane.orderBy(F.desc("pane_end")).limit(2 * MOST_PANES).toArrow()
-    known, notes = {(one.start, one.end) for one in figures.panes}, [*figures.notes]
-    rows = zip(*(_us(found, name) for name in ("pane_start", "pane_end")), *_values(found, "n", "firings"), strict=True)
+    several = [WINDOW] if figures.windows != [""] else []
+    by_pane = opened.groupBy(*several, "pane_start", "pane_end")
+    counted = by_pane.agg(F.count("*").alias("n"), F.max("firings").alias("firings"))
+    found = counted.orderBy(F.desc("pane_end")).limit(2 * MOST_PANES * len(figures.windows)).toArrow()
+    known, notes = {(one.window, one.start, one.end) for one in figures.panes}, [*figures.notes]
+    edges = (_us(found, name) for name in ("pane_start", "pane_end"))
+    windows = found.column(WINDOW).to_pylist() if several else [""] * found.num_rows
     new = [
-        PaneLife(start=start, end=end, state=REFINED if firings > 1 else FIRED if firings else OPEN, partitions=n)
-        for start, end, n, firings in rows
-        if (start, end) not in known
+        PaneLife(
+            start=start,
+            end=end,
+            state=REFINED if firings > 1 else FIRED if firings else OPEN,
+            partitions=n,
+            window=window,
+        )
+        for window, start, end, n, firings in zip(windows, *edges, *_values(found, "n", "firings"), strict=True)
+        if (window, start, end) not in known
     ]
     return replace(figures, panes=_last_panes([*figures.panes, *new], notes), notes=notes)
 
 
 def _last_panes(panes: list[PaneLife], notes: list[str]) -> list[PaneLife]:
-    if len(panes) > MOST_PANES:
-        note = f"The last {MOST_PANES} panes are shown."
-        notes += [] if note in notes else [note]
-    return sorted(panes, key=lambda one: (one.end, one.start))[-MOST_PANES:]
+    kept = []
+    for window in dict.fromkeys(one.window for one in panes):
+        own = sorted((one for one in panes if one.window == window), key=lambda one: (one.end, one.start))
+        if len(own) > MOST_PANES:
+            note = f"The last {MOST_PANES} panes{f' of {window}' if window else ''} are shown."
+            notes += [] if note in notes else [note]
+        kept += own[-MOST_PANES:]
+    return kept
 
 
 def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Batch], bool]:
@@ -294,23 +315,24 @@ def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Ba
     return ran[-most:], is_cut or len(ran) > most
 
 
-def _fired(tables: _Tables, closed_at: int | None, *, most: int) -> tuple[list[PaneLife], dict[str, int]]:
-    """Return the panes that the newest rows of the log are of, and how many rows there are by reason."""
+def _fired(tables: _Tables, window: str, closed_at: int | None, *, most: int) -> tuple[list[PaneLife], dict[str, int]]:
+    """Return the panes that the newest rows of the log of a window are of, and how many rows there are by reason."""
+    role = role_of("log", window)
     bounds = [f"{kind}_{edge}" for kind in ("pane", "session") for edge in ("start", "end")]
-    found, is_cut = tables.rows("log", (*bounds, "refinement", "op", "reason"), _MOST_ROWS)
+    found, is_cut = tables.rows(role, (*bounds, "refinement", "op", "reason"), _MOST_ROWS)
     if found is None or not found.num_rows:
         return [], {}
     if is_cut:
-        tables.notes.append(f"Of the log the newest {found.num_rows:,} rows were read.")
+        tables.notes.append(f"Of the {role} the newest {found.num_rows:,} rows were read.")
     reasons = {one["values"]: one["counts"] for one in found.column("reason").value_counts().to_pylist()}
     if "op" in found.column_names:
         found = found.filter(pc.fill_null(pc.not_equal(found.column("op"), -1), True))
     panes = []
-    _, batches = tables.commits("log", most)
+    _, batches = tables.commits(role, most)
     for kind in ("pane", "session"):
         if f"{kind}_start" in found.column_names:
             panes += _lives(found.filter(pc.is_valid(found.column(f"{kind}_start"))), kind, batches, closed_at)
-    return panes, reasons
+    return [replace(one, window=window) for one in panes], reasons
 
 
 def _lives(found: pa.Table, kind: str, batches: Mapping[str, int], closed_at: int | None) -> list[PaneLife]:

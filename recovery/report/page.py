@@ -21,7 +21,7 @@ from panekeeper.recovery.report.charts import (
     timeline,
     watermark,
 )
-from panekeeper.recovery.report.figures import DRILL_COLUMNS, OUTCOMES, Batch, Figures
+from panekeeper.recovery.report.figures import DRILL_COLUMNS, OUTCOMES, Batch, Figures, PaneLife
 from panekeeper.recovery.report.style import STYLE
 from panekeeper.state.checkpoint.clock import format_time
 
@@ -108,21 +108,26 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequenc
 
 
 def _panes(found: Figures) -> Iterator[str]:
-    if not found.panes:
-        return
     mark = _last_mark(found.batches)
-    picture = _chart(lambda width: timeline(found.panes, mark, width))
-    states = {f"p-{one}": text for one, text in _STATES.items() if any(pane.state == one for pane in found.panes)}
-    if any(one.refinements for one in found.panes):
+    for window in found.windows:
+        panes = [one for one in found.panes if one.window == window]
+        if panes:
+            yield _panes_card(f"Panes of {window}" if window else "Panes", panes, mark)
+
+
+def _panes_card(title: str, panes: Sequence[PaneLife], mark: int | None) -> str:
+    picture = _chart(lambda width: timeline(panes, mark, width))
+    states = {f"p-{one}": text for one, text in _STATES.items() if any(pane.state == one for pane in panes)}
+    if any(one.refinements for one in panes):
         states["refined-dot"] = "a refinement"
-    rows = [pane_text(one).split("\n", 3) for one in reversed(found.panes[-40:])]
+    rows = [pane_text(one).split("\n", 3) for one in reversed(panes[-40:])]
     table = _table(
         ("pane", "state", "partitions", "firings"),
         [(*row[:3], row[3].replace("\n", ", ") if len(row) > 3 else "") for row in rows],  # noqa: PLR2004
     )
     text = "Each bar is a pane at its event time, of all partitions together; those that overlap lie in lanes."
     details = f"<details><summary>The last {len(rows)} as a table</summary>{table}</details>"
-    yield _card("Panes", text, _legend(states) + picture + details)
+    return _card(title, text, _legend(states) + picture + details)
 
 
 def _last_mark(ran: Sequence[Batch]) -> int | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
-from panekeeper.recovery.report.figures import SEVERAL, Figures, read_drills, read_figures, with_open_panes
+from panekeeper.recovery.report.figures import Figures, read_drills, read_figures, with_open_panes
 from panekeeper.recovery.report.page import page
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
@@ -88,12 +88,7 @@ def report(
     found = read_figures(checkpoint_at(checkpoint, s3), batches=batches, now=now())
     if drill is not None:
         found = replace(found, drills=read_drills(drill, found.status.job))
-    if (
-        open_panes
-        and found.status.state != "flushed"
-        and found.status.last_commit is not None
-        and SEVERAL not in found.notes
-    ):
+    if open_panes and found.status.state != "flushed" and found.status.last_commit is not None:
         found = _with_open_panes(found, checkpoint, s3, spark)
     return Report(
         html=page(found),

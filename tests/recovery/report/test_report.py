@@ -18,7 +18,7 @@ from panekeeper.recovery.report.figures import Figures, PaneLife, read_figures
 from panekeeper.recovery.report.rows import newest_rows
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import checkpoint_at
-from panekeeper.state.checkpoint.folder import FLUSHED_FILE
+from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, read_object
 from tests.recovery.report.conftest import DOWNTIME, LOG, METRICS, NOON, NOW, QUARANTINE, Recorded, Seen
 
 NOW_US = round(NOW.timestamp() * 1_000_000)
@@ -44,6 +44,27 @@ def test_a_pane_is_shown_with_what_has_become_of_it(recorded: Recorded) -> None:
     assert {hour: one.state for hour, one in panes.items()} == {10: "closed", 11: "fired", 12: "refined"}
     ten = panes[10]
     assert (ten.partitions, ten.firings, ten.refinements, ten.first, ten.last) == (2, 3, 1, 1, 2)
+
+
+def test_each_of_several_windows_has_its_panes(tmp_path: Path) -> None:
+    """By its own log and its own discard age, on a card of its own; firings are those of all of them."""
+    recorded = Recorded(tmp_path)
+    record = read_object(recorded.job.files, JOB_FILE)
+    assert record is not None
+    ages = {"hour": 0, "slow": 24 * 3600 * 1_000_000}
+    windows = {name: {"window.kind": "timeInterval", "window.discard_age_us": age} for name, age in ages.items()}
+    recorded.job.put(JOB_FILE, json.dumps({**record, "declaration": {"windows": windows}}))
+    recorded.paths |= {f"log_{name}": str(tmp_path / f"log_{name}") for name in ages}
+    recorded.job.tables(**{role: path for role, path in recorded.paths.items() if role != "log"})
+    for name in ages:
+        pane = {"pane_start": NOON, "pane_end": NOON + timedelta(hours=1), "refinement": 0, "reason": "WATERMARK"}
+        recorded.put(f"log_{name}", LOG, [{"sensor": "a", "is_final": False, **pane}], 0)
+    recorded.batch(0, mark=NOON + timedelta(hours=2), admitted=5)
+    found = figures(recorded)
+    assert [(one.window, one.state, one.first) for one in found.panes] == [("hour", "closed", 0), ("slow", "fired", 0)]
+    assert found.firings == {"WATERMARK": 2}
+    page = report(recorded.root, open_panes=False).html
+    assert [f"<h2>Panes of {name}</h2>" in page for name in ages] == [True, True]
 
 
 def test_a_batch_has_its_counts_and_the_time_of_its_stages(recorded: Recorded) -> None:
