@@ -150,6 +150,9 @@ def test_each_of_several_windows_is_looked_at_by_its_name(readings: Readings) ->
     assert started.await_end(timeout=300)
     everything = panes(place, spark=spark)
     assert everything.columns[:3] == ["sensor", "window", "pane_start"]
+    page = report(place, spark=spark).html
+    assert [name for name in WINDOWS if f"<h2>Panes of {name}</h2>" not in page] == []
+    assert "not fired yet" in page
     counts = {row.window: row["count"] for row in everything.groupBy("window").count().collect()}
     for name in WINDOWS:
         own = panes(place, window=name, spark=spark)

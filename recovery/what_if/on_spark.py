@@ -35,6 +35,7 @@ from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.columns import column
 from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.settings import format_of_state
+from panekeeper.framework.engine.sink.batch_output import read_whole
 from panekeeper.recovery.inspector.written import BATCH
 from panekeeper.recovery.replay.recorded_results import stored_rows
 from panekeeper.recovery.storage.locations import Location, scratch_at
@@ -108,7 +109,7 @@ def read_packed(recorded: RecordedBatches, start: Start, *, first: int, folder: 
         rows.mapInArrow(_Pack(checked[port][1], number), _ROWS).write.mode("append").parquet(place)
 
     control = read_batches(recorded, start.pipeline, [rows for rows, _ in checked], keep, first=first)
-    rows = spark.read.schema(_ROWS).parquet(place).where(F.col("batch") != _STATE)
+    rows = read_whole(spark.read.schema(_ROWS), place).where(F.col("batch") != _STATE)
     found = rows.groupBy("batch", "port").agg(F.max("latest")).collect()
     reached = {(int(batch), int(port)): us for batch, port, us in found}
     return RecordedInput(first=first, last=recorded.last, control=control, reached=reached, ports=len(checked))
@@ -151,7 +152,7 @@ def rehearse(
         number: watermark_behind(pipeline, us, start.watermark_us) if timers else None for number, us in latest.items()
     }
     run = _Run(Rehearsed.of(pipeline, is_new=start.before is None), watermarks, given.control)
-    rows = spark.read.schema(_ROWS).parquet(f"{folder}/rows").drop("latest")
+    rows = read_whole(spark.read.schema(_ROWS), f"{folder}/rows").drop("latest")
     groups = rows.repartition(len(recorded.record.group_ids), "g").sortWithinPartitions("g", "batch")
     groups.mapInArrow(run, _RESULTS).write.parquet(f"{folder}/results")
     found = [json.loads(bytes(body)) for (body,) in _results(spark, folder, None).select("body").collect()]
@@ -231,7 +232,7 @@ class _Unpack:
 
 
 def _results(spark: SparkSession, folder: str, window: str | None) -> DataFrame:
-    every = spark.read.schema(_RESULTS).parquet(f"{folder}/results")
+    every = read_whole(spark.read.schema(_RESULTS), f"{folder}/results")
     return every.where(F.col("window").eqNullSafe(F.lit(window)))
 
 
