@@ -11,10 +11,13 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME
 from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
+from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import KeyGroupStore
 
@@ -54,10 +57,35 @@ def fates_of(kept: np.ndarray, refines: np.ndarray, outside: np.ndarray | None =
     return fates if outside is None else np.where(outside & ~kept, RowFate.OUTSIDE, fates)
 
 
+def without_arrival_time(table: pa.Table, clock: int | None) -> tuple[pa.Table, int]:
+    """Return rows without the time at which they arrived, and that: the one of their batch, or of the last tick."""
+    arrived = clock or 0
+    if ARRIVAL_TIME in table.column_names:
+        arrived = max(arrived, pc.max(table.column(ARRIVAL_TIME)).as_py())
+        table = table.drop_columns([ARRIVAL_TIME])
+    return table, arrived
+
+
+def lateness_text(time: int | None, record: EventTimeRecord, rule: str, of: str = "windows") -> str:
+    """Return why a row of this event time (us) was dropped: after the flush, or by how much it is late by a rule."""
+    if record.flushed or time is None:
+        return f"the job was flushed; its {of} take no more rows"
+    return f"{duration_text((record.watermark - time) / 1e6)} behind the watermark: {rule}"
+
+
+def folded_too_early(watermark: int) -> ValueError:
+    """Return the error that rows folded on their way are late in the key group, whose watermark (us) is this."""
+    return ValueError(
+        f"rows were folded at an older watermark than that of their key group, which is {watermark} us: some are late. "
+        "Nothing was committed; the checkpoint was changed by something else than its job. Restore it from a savepoint"
+    )
+
+
 class EventTimeRecord(Protocol):
     """The header of one key group."""
 
     watermark: int
+    flushed: bool
 
     def encode(self) -> bytes:
         """Return it as it is stored."""

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.by_row.content import OrderedRows
-from panekeeper.framework.core.event_time_batch import RowCounts, fates_of
+from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import stable_order
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.state.records import NO_WATERMARK, ByRowRecord
@@ -243,7 +242,4 @@ class SlidingByRowWindow:
         return closed | self.record.flushed
 
     def _lateness_text(self, time: int | None) -> str:
-        if self.record.flushed or time is None:
-            return "the job was flushed; its windows take no more rows"
-        behind = duration_text((self.record.watermark - time) / 1e6)
-        return f"{behind} behind the watermark: every window it may be in is closed"
+        return lateness_text(time, self.record, "every window it may be in is closed")

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.event_time_batch import RowCounts
+from panekeeper.framework.core.event_time_batch import RowCounts, RowFate, lateness_text
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.joins.equal import equal_codes
 from panekeeper.framework.core.joins.kept_rows import KeptRows
@@ -22,7 +22,6 @@ from panekeeper.framework.core.joins.rows import JoinedColumns
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows, Watermark, of_all_ports
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.state.records import NO_WATERMARK, JoinRecord
@@ -109,9 +108,7 @@ class WithinBatch:
 
     def _without_late(self, table: pa.Table, port: int) -> pa.Table:
         late = ~self.takes(table)
-        self._counts.rows_in += len(late)
-        self._counts.dropped_late += int(late.sum())
-        self._counts.admitted += int((~late).sum())
+        self._counts.add(np.where(late, RowFate.DROPPED_LATE, RowFate.ADMITTED))
         if not late.any():
             return table
         self._quarantines[port].add_late(table.filter(pa.array(late)), self._lateness_text)
@@ -197,8 +194,4 @@ class WithinBatch:
         self._results.append(pa.table(columns, schema=self._spec.results_schema))
 
     def _lateness_text(self, time: int | None) -> str:
-        if self._record.flushed or time is None:
-            return "the job was flushed; its joins take no more rows"
-        return (
-            f"{duration_text((self._record.watermark - time) / 1e6)} behind the watermark: older than the discard age"
-        )
+        return lateness_text(time, self._record, "older than the discard age", of="joins")

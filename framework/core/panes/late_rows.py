@@ -11,9 +11,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from panekeeper.framework.core.panes.geometry import Geometry
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.state.records import NO_WATERMARK
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,12 +75,3 @@ def _panes_around(geometry: Geometry, slices: np.ndarray) -> tuple[np.ndarray, n
 def first_open_pane(geometry: Geometry, watermark: int) -> int:
     """Return the oldest pane that is not closed at this watermark."""
     return NO_WATERMARK if watermark == NO_WATERMARK else geometry.last_closed(watermark) + 1
-
-
-def lateness_text(time: int | None, window: TimeInterval, record: IntervalRecord) -> str:
-    """Return why a row of this event time (us) was dropped."""
-    if record.flushed or time is None:
-        return "the job was flushed; its windows take no more rows"
-    behind = duration_text((record.watermark - time) / 1e6)
-    rule = "every pane it belongs to is closed" if window.late == "pane" else "older than the discard age"
-    return f"{behind} behind the watermark: {rule}"

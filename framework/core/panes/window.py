@@ -17,14 +17,19 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from panekeeper.framework.core.event_time_batch import RowCounts, fates_of
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
+from panekeeper.framework.core.event_time_batch import (
+    RowCounts,
+    fates_of,
+    folded_too_early,
+    lateness_text,
+    without_arrival_time,
+)
+from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
-from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane, lateness_text
+from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane
 from panekeeper.framework.core.panes.pane_index import CellIndex, Tally
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
@@ -152,7 +157,7 @@ class TimeIntervalWindow:
 
     def on_rows(self, table: pa.Table) -> np.ndarray:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
-        table, arrived = self._without_arrival_time(self.keys.with_normal_keys(table))
+        table, arrived = without_arrival_time(self.keys.with_normal_keys(table), self.record.clock)
         assigned = self._assign(table.column(EVENT_TIME).to_numpy())
         fates, codes = self._fates(assigned), self.keys.encode(table)
         self._fire_due(arrived, distinct(codes))
@@ -162,18 +167,12 @@ class TimeIntervalWindow:
             self._drop_or_insert(table.slice(start, stop - start), codes[part], assigned.only(part), arrived)
         return fates
 
-    def _without_arrival_time(self, table: pa.Table) -> tuple[pa.Table, int]:
-        """Return rows without the time at which they arrived, and that: the one of their batch, or of the last tick."""
-        arrived = self.record.clock or 0
-        if ARRIVAL_TIME in table.column_names:
-            arrived = max(arrived, pc.max(table.column(ARRIVAL_TIME)).as_py())
-            table = table.drop_columns([ARRIVAL_TIME])
-        return table, arrived
-
     def _drop_or_insert(self, table: pa.Table, codes: np.ndarray, assigned: Assignment, arrived: int) -> None:
         if (late := assigned.late).any():
+            by_pane, by_age = "every pane it belongs to is closed", "older than the discard age"
+            rule = by_pane if self.window.late == "pane" else by_age
             self.output.on_drop(
-                table.filter(pa.array(late)), codes[late], lambda time: lateness_text(time, self.window, self.record)
+                table.filter(pa.array(late)), codes[late], lambda time: lateness_text(time, self.record, rule)
             )
         if not (kept := assigned.kept).all():
             table, codes, assigned = table.filter(pa.array(kept)), codes[kept], assigned.only(kept)
@@ -186,11 +185,7 @@ class TimeIntervalWindow:
         is_open = np.full(len(slices), not self.record.flushed)
         assigned = assign_slices(self.geometry, slices, self.record.watermark, is_open)
         if not assigned.kept.all():
-            raise ValueError(
-                "rows were folded at an older watermark than that of their key group, which is "
-                f"{self.record.watermark} us: some are late. Nothing was committed; the checkpoint was changed by "
-                "something else than its job. Restore it from a savepoint"
-            )
+            raise folded_too_early(self.record.watermark)
         self.counts.add(self._fates(assigned), numbers)
         self._insert(table, self.keys.encode(table), assigned, numbers, self.record.clock or 0)
 

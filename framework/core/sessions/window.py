@@ -16,10 +16,16 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from panekeeper.framework.core.event_time_batch import RowCounts, RowFate, fates_of
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME
+from panekeeper.framework.core.event_time_batch import (
+    RowCounts,
+    RowFate,
+    fates_of,
+    folded_too_early,
+    lateness_text,
+    without_arrival_time,
+)
+from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
 from panekeeper.framework.core.partition_keys import PartitionKeys
@@ -30,7 +36,6 @@ from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
 from panekeeper.framework.core.sessions.storage import SessionContents, SessionStorage
 from panekeeper.framework.core.stable_order import distinct, stable_order
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.records import SessionRecord
@@ -165,11 +170,7 @@ class SessionWindow:
         gap = self.window.gap_us
         assert gap is not None
         if self._is_closed(first + gap).any():
-            raise ValueError(
-                "rows were folded at an older watermark than that of their key group, which is "
-                f"{self.record.watermark} us: some are late. Nothing was committed; the checkpoint was changed by "
-                "something else than its job. Restore it from a savepoint"
-            )
+            raise folded_too_early(self.record.watermark)
         self.storage.load_around(codes, first, last + gap)
         rows = SessionColumns.of_rows(codes, first, last, last + gap, numbers)
         at, labels = self._labels(rows, np.zeros(len(codes), dtype=np.bool_))
@@ -306,10 +307,8 @@ class SessionWindow:
         return joins.join(given), held
 
     def _lateness(self, time: int | None) -> str:
-        if self.record.flushed or time is None:
-            return "the job was flushed; its windows take no more rows"
-        behind = duration_text((self.record.watermark - time) / 1e6)
-        return f"{behind} behind the watermark: a session of its own is closed, and it joins none that is open"
+        rule = "a session of its own is closed, and it joins none that is open"
+        return lateness_text(time, self.record, rule)
 
     # -- apply -----------------------------------------------------------------------------------------------
 
@@ -458,15 +457,6 @@ class SessionWindow:
             gone = columns.take(closes)
             self.contents.remove(gone)
             self.open.remove(closes)
-
-
-def without_arrival_time(table: pa.Table, clock: int | None) -> tuple[pa.Table, int]:
-    """Return rows without the time at which they arrived, and that: the one of their batch, or of the last tick."""
-    arrived = clock or 0
-    if ARRIVAL_TIME in table.column_names:
-        arrived = max(arrived, pc.max(table.column(ARRIVAL_TIME)).as_py())
-        table = table.drop_columns([ARRIVAL_TIME])
-    return table, arrived
 
 
 def _rounds(codes: np.ndarray, fires: np.ndarray) -> Iterator[np.ndarray]:
