@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.by_row.content import OrderedRows
 from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
-from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
+from panekeeper.framework.core.panes.pane_index import SortedCells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Reason
@@ -28,6 +28,24 @@ FIRST, LAST = -(2**62), 2**62
 LAST_COLUMN = "_last"
 """Column of stored counts: the last instant of a window, us."""
 FIRED_COLUMN = "_fired"
+
+
+class OrderedRows(SortedCells):
+    """Rows in the order of their partitions, their times, and their arrival: those of a window are one range.
+
+    Attributes:
+        rows: the rows.
+        codes: the partition of each.
+        times: the event time of each, us.
+        numbers: the arrival number of each.
+    """
+
+    def __init__(self, rows: pa.Table, keys: PartitionKeys) -> None:
+        codes, times = keys.encode(rows), rows.column(EVENT_TIME).to_numpy()
+        numbers = rows.column(ARRIVAL_NUMBER).to_numpy()
+        super().__init__(codes, times, numbers)
+        self.rows = rows.take(pa.array(self.order)).combine_chunks()
+        self.codes, self.times, self.numbers = codes[self.order], times[self.order], numbers[self.order]
 
 
 @dataclass(frozen=True)
@@ -192,9 +210,9 @@ class SlidingByRowWindow:
             found: np.ndarray = old[high] > old[low]
             return found
 
-        existed = has_old(*rows.between(codes, lasts, lasts))
+        existed = has_old(*rows.between(codes, lasts, lasts + 1))
         if self.window.right:
-            existed |= has_old(*rows.between(codes, lasts - span, lasts - span)) & has_old(low, high)
+            existed |= has_old(*rows.between(codes, lasts - span, lasts - span + 1)) & has_old(low, high)
         fires = ~existed | (new[high] > new[low])
         codes, lasts, low, high = codes[fires], lasts[fires], low[fires], high[fires]
         found = zip(codes.tolist(), lasts.tolist(), existed[fires].tolist(), strict=True)
@@ -219,7 +237,7 @@ class SlidingByRowWindow:
         distinct = np.ones(len(codes), dtype=np.bool_)
         distinct[1:] = (codes[1:] != codes[:-1]) | (lasts[1:] != lasts[:-1])
         codes, lasts = codes[distinct], lasts[distinct]
-        low, high = rows.between(codes, lasts - self.window.difference_us, lasts)
+        low, high = rows.between(codes, lasts - self.window.difference_us, lasts + 1)
         filled = low < high
         return codes[filled], lasts[filled], low[filled], high[filled]
 

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.by_row.content import OrderedRows
-from panekeeper.framework.core.by_row.window import FIRST, LAST, SlidingByRowWindow, Windows
+from panekeeper.framework.core.by_row.window import FIRST, LAST, OrderedRows, SlidingByRowWindow, Windows
 from panekeeper.framework.core.inspection.panes import NONE, OpenColumns, as_table
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.joins.kept_rows import KeptRows

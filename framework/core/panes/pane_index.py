@@ -103,22 +103,35 @@ class SlicePlaces:
         return self._base + places if self._known is None else self._known[places]
 
 
-class CellIndex:
-    """The rows of a table sorted by (code, slice); rows of one cell stay in their order."""
+class SortedCells:
+    """Entries sorted by (code, slice), in `order`, so that those of a partition in a range of slices are one range.
 
-    def __init__(self, codes: np.ndarray, slices: np.ndarray, geometry: Geometry) -> None:
-        self._geometry = geometry
+    Entries of one cell stay in their order, or that of their `numbers`. Times (us) may stand for slices.
+    """
+
+    def __init__(self, codes: np.ndarray, slices: np.ndarray, numbers: np.ndarray | None = None) -> None:
         self._places = SlicePlaces(slices)
         sortable = codes * self._places.span + self._places.of(slices)
-        self.order = stable_order(sortable)
+        self.order = stable_order(sortable) if numbers is None else stable_order(numbers, sortable)
         self._sorted = sortable[self.order]
 
+    def between(self, codes: np.ndarray, first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (low, high): the range of `order` with what each partition has in `[first, end)`; it may be empty."""
+        base = codes * self._places.span
+        low = np.searchsorted(self._sorted, base + self._places.of(first))
+        return low, np.searchsorted(self._sorted, base + self._places.of(end))
+
+
+class CellIndex(SortedCells):
+    """The rows of a table by partition and pane."""
+
+    def __init__(self, codes: np.ndarray, slices: np.ndarray, geometry: Geometry) -> None:
+        super().__init__(codes, slices)
+        self._geometry = geometry
+
     def ranges(self, codes: np.ndarray, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (lo, hi): the range of `order` that has each pair's rows; lo == hi if there are none."""
-        first, end = self._geometry.slice_range(panes)
-        low = codes * self._places.span + self._places.of(first)
-        high = codes * self._places.span + self._places.of(end)
-        return np.searchsorted(self._sorted, low), np.searchsorted(self._sorted, high)
+        """Return (low, high): the range of `order` that has each pair's rows; low == high if there are none."""
+        return self.between(codes, *self._geometry.slice_range(panes))
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (codes, panes) of every partition that has rows in each of these ascending panes, codes ascending.

@@ -178,9 +178,14 @@ class FiringRows:
         """Return how many of the rows before each one, of the same partition, are rows at which something fires."""
         fires = np.zeros(len(self.codes), dtype=np.bool_)
         fires[self.firings.rows] = True
-        order = stable_order(self.codes)
-        fired = np.cumsum(fires[order]) - fires[order]
-        starts = np.flatnonzero(np.diff(self.codes[order], prepend=-1))
-        before = np.empty(len(self.codes), dtype=np.int64)
-        before[order] = fired - np.repeat(fired[starts], np.diff(np.append(starts, len(self.codes))))
-        return before
+        return fired_before(self.codes, fires)
+
+
+def fired_before(codes: np.ndarray, fires: np.ndarray) -> np.ndarray:
+    """Return how many of the entries before each one, of the same partition, are ones at which something fires."""
+    order = stable_order(codes)
+    fired = np.cumsum(fires[order]) - fires[order]
+    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    before = np.empty(len(codes), dtype=np.int64)
+    before[order] = fired - np.repeat(fired[starts], np.diff(np.append(starts, len(codes))))
+    return before

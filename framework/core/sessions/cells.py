@@ -16,11 +16,11 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.aggregates.protocol import State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
-from panekeeper.framework.core.panes.pane_index import SlicePlaces, number_cells
+from panekeeper.framework.core.panes.pane_index import SortedCells, number_cells
 from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.sessions.open_table import SessionColumns
-from panekeeper.framework.core.stable_order import gather_ranges, stable_order
+from panekeeper.framework.core.stable_order import gather_ranges
 from panekeeper.state.codec import of_type, with_columns
 
 
@@ -98,9 +98,6 @@ class SessionCells:
 
     def _ranges(self, sessions: SessionColumns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (order, low, high): the cells by partition and slice, and the range of them that each session has."""
-        places = SlicePlaces(self._slices)
-        sortable = self._codes * places.span + places.of(self._slices)
-        order = stable_order(sortable)
-        low = sessions.codes * places.span + places.of(sessions.first // self._gap)
-        high = sessions.codes * places.span + places.of(sessions.last // self._gap + 1)
-        return order, np.searchsorted(sortable[order], low), np.searchsorted(sortable[order], high)
+        cells = SortedCells(self._codes, self._slices)
+        first, end = sessions.first // self._gap, sessions.last // self._gap + 1
+        return cells.order, *cells.between(sessions.codes, first, end)

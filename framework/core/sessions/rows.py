@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
-from panekeeper.framework.core.panes.pane_index import SlicePlaces
+from panekeeper.framework.core.panes.pane_index import SortedCells
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.open_table import SessionColumns
@@ -132,10 +132,5 @@ class SessionRows:
 
 def _ranges(rows: pa.Table, keys: PartitionKeys, sessions: SessionColumns) -> tuple[pa.Table, np.ndarray, np.ndarray]:
     """Return (rows, low, high): the rows by partition and time, and the range of them that each session has."""
-    times = rows.column(EVENT_TIME).to_numpy()
-    places = SlicePlaces(times)
-    sortable = keys.encode(rows) * places.span + places.of(times)
-    order = stable_order(sortable)
-    ascending, base = sortable[order], sessions.codes * places.span
-    low = np.searchsorted(ascending, base + places.of(sessions.first))
-    return rows.take(pa.array(order)), low, np.searchsorted(ascending, base + places.of(sessions.last + 1))
+    by_time = SortedCells(keys.encode(rows), rows.column(EVENT_TIME).to_numpy())
+    return rows.take(pa.array(by_time.order)), *by_time.between(sessions.codes, sessions.first, sessions.last + 1)

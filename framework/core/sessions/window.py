@@ -28,6 +28,7 @@ from panekeeper.framework.core.event_time_batch import (
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
+from panekeeper.framework.core.panes.row_firings import fired_before
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN, REFINING_COLUMN
 from panekeeper.framework.core.sessions.gaps import gaps_of
@@ -461,10 +462,6 @@ class SessionWindow:
 
 def _rounds(codes: np.ndarray, fires: np.ndarray) -> Iterator[np.ndarray]:
     """Yield rows round by round: of each partition those until the next one after which something fires."""
-    order = stable_order(codes)
-    fired = np.cumsum(fires[order]) - fires[order]
-    starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
-    number = np.empty(len(codes), dtype=np.int64)
-    number[order] = fired - np.repeat(fired[starts], np.diff(np.append(starts, len(codes))))
+    number = fired_before(codes, fires)
     order = stable_order(number)
     yield from np.split(order, np.flatnonzero(np.diff(number[order])) + 1)
