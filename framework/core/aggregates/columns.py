@@ -92,7 +92,7 @@ def canonical_nan(values: Floats) -> Floats:
 
 
 def take(column: pa.Array, positions: Ints) -> pa.Array:
-    """Return the entries at `positions`; null where the position is `NONE`."""
+    """Return the entries at `positions`; null where the position is `NO_ROW`."""
     absent = positions == NO_ROW
     return column.take(pa.array(positions, mask=absent if absent.any() else None))
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from panekeeper.framework.core.aggregates.columns import NO_ROW, take
 from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.panes.batch import PaneParts, TimeIntervalBatch
@@ -25,8 +26,6 @@ from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows,
 from panekeeper.state.store import KeyGroupStore
 
 _PORT = "_port"
-_NONE = -1
-"""Place of a row that is not there."""
 
 
 def stored_key(place: int) -> str:
@@ -111,19 +110,19 @@ class JoinedPaneOutput:
         rows, offsets = self._buffer.content(fired.codes, fired.panes)
         cells = np.repeat(np.arange(len(fired.codes)), np.diff(offsets))
         left, right = self._pairs(rows, cells)
-        cells = cells[np.where(left == _NONE, right, left)]
+        cells = cells[np.where(left == NO_ROW, right, left)]
         if self._both.join.how == "anti":  # what an earlier firing had is not there any more
             gone = np.setdiff1d(np.flatnonzero(fired.refinements), cells)
             cells = np.concatenate([cells, gone])
-            left, right = (np.concatenate([some, np.full(len(gone), _NONE)]) for some in (left, right))
+            left, right = (np.concatenate([some, np.full(len(gone), NO_ROW)]) for some in (left, right))
         if not len(cells):
             return
         order = np.argsort(cells, kind="stable")
         cells, left, right = cells[order], left[order], right[order]
-        either = np.where(left == _NONE, right, left)
-        columns = [_taken(rows, name, either) for name in self._both.also_equal.names]
+        either = np.where(left == NO_ROW, right, left)
+        columns = [take(rows.column(name), either) for name in self._both.also_equal.names]
         for names, at in zip(self._both.kept, (left, right), strict=True):
-            columns += [_taken(rows, name, at) for name in names]
+            columns += [take(rows.column(name), at) for name in names]
         of_cells = pa.array(cells)
         self._results.add(
             fired.codes[cells],
@@ -146,7 +145,7 @@ class JoinedPaneOutput:
         pairs = (left[own], right[other]) if paired else (left[:0], right[:0])
         alone = [left[is_met]] if join.how == "semi" else [left[~is_met]] if join.goes_out_alone(0) else []
         others_alone = [right[~is_other_met]] if join.goes_out_alone(1) else []
-        nobody, no_other = (np.full(sum(map(len, some)), _NONE) for some in (others_alone, alone))
+        nobody, no_other = (np.full(sum(map(len, some)), NO_ROW) for some in (others_alone, alone))
         return np.concatenate([pairs[0], *alone, nobody]), np.concatenate([pairs[1], no_other, *others_alone])
 
     def _codes(self, rows: pa.Table, cells: np.ndarray) -> np.ndarray:
@@ -200,8 +199,3 @@ class JoinedPanesBatch:
         spec = self._both.spec
         buffer = PaneRowBuffer(parts.keys, spec.columns, parts.geometry, parts.store, parts.record, spec.history)
         return buffer, JoinedPaneOutput(self._both, buffer, parts.results, self._quarantines)
-
-
-def _taken(rows: pa.Table, name: str, at: np.ndarray) -> pa.ChunkedArray:
-    """Return the values of a column at these places, null where there is no row."""
-    return rows.column(name).take(pa.array(at, mask=at == _NONE))

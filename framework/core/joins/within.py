@@ -15,15 +15,14 @@ import pyarrow.compute as pc
 
 from panekeeper.framework.core.event_time_batch import RowCounts, RowFate, lateness_text
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
-from panekeeper.framework.core.joins.equal import equal_codes
 from panekeeper.framework.core.joins.kept_rows import KeptRows
-from panekeeper.framework.core.joins.matching import UNEQUAL, matches
-from panekeeper.framework.core.joins.rows import JoinedColumns
+from panekeeper.framework.core.joins.matching import UNEQUAL, equal_codes, matches
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows, Watermark, of_all_ports
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.joins import Within
+from panekeeper.state.codec import of_type
 from panekeeper.state.records import NO_WATERMARK, JoinRecord
 from panekeeper.state.store import KeyGroupStore, PortStore
 
@@ -45,7 +44,7 @@ class WithinBatch:
             PartitionKeys(pa.schema([port.columns.field(name) for name in names]))
             for port, names in zip(spec.ports, self._equal, strict=True)
         ]
-        self._columns = JoinedColumns(spec)
+        self._types = {field.name: field.type for field in (*spec.keys, *spec.output)}
         self._kept = [
             KeptRows(
                 port.columns,
@@ -189,8 +188,18 @@ class WithinBatch:
     # -- results ---------------------------------------------------------------------------------------------
 
     def _emit(self, rows: list[pa.Table | None], reason: Reason) -> None:
-        (number, *_) = {one.num_rows for one in rows if one is not None}
-        columns = [*self._columns.of(rows, number), pa.array([reason.value] * number)]
+        """Add result rows, of the rows of each port, None for one that has no match.
+
+        Their columns are those that are equal, then those of port 0, then those of port 1.
+        """
+        port, table = next((port, one) for port, one in enumerate(rows) if one is not None)
+        equal = zip(self._equal[port], self._equal[0], strict=True)
+        columns = [of_type(table.column(own), self._types[name]) for own, name in equal]
+        for own_rows, own_columns in zip(rows, self._join.columns, strict=True):
+            for own, name in own_columns.items():
+                column = pa.nulls(table.num_rows) if own_rows is None else own_rows.column(own)
+                columns.append(of_type(column, self._types[name]))
+        columns.append(pa.array([reason.value] * table.num_rows))
         self._results.append(pa.table(columns, schema=self._spec.results_schema))
 
     def _lateness_text(self, time: int | None) -> str:
