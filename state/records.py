@@ -18,6 +18,8 @@ from panekeeper.state.user_values import from_json, to_json
 
 NO_WATERMARK = -(2**63)
 """The watermark before the first one: smaller than every time."""
+NEVER = 2**63 - 1
+"""An instant that does not come, us: greater than every time."""
 
 
 @dataclass
@@ -57,7 +59,7 @@ class IntervalRecord:
     """The time of the wall clock that ticks have brought, us; None where nothing fires by it, or before the first."""
     unfired: dict[int, int] = field(default_factory=dict)
     """Of panes with such a rule, those with rows since their partitions last fired -> when the clock next makes one of
-    these fire, us; 2**63 - 1: never."""
+    these fire, us, or `NEVER`."""
     pending: pa.Table | None = None
     """Partitions that got late rows since the pane last fired: partition columns, `pane`, `before` (the partition
     had content in that pane already, so it has fired at least once)."""

@@ -24,11 +24,10 @@ from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.steps import Flush, PortStep, Rows
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.windows import EventTimeWindow
-from panekeeper.state.records import NO_WATERMARK, KeptRowsRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, KeptRowsRecord
 from panekeeper.state.store import KeyGroupStore, PartStore
 
 _PART = "ids"
-_END = 2**63 - 1
 
 
 class Follower(Protocol):
@@ -67,7 +66,7 @@ class Repeats:
     def without(self, step: PortStep) -> PortStep:
         """Return a step, which the follower takes next, without the rows that are repeats."""
         if isinstance(step, Flush):
-            self._kept.drop_before(_END)
+            self._kept.drop_before(NEVER)
         if not isinstance(step, Rows) or not step.table.num_rows:
             return step
         keys = PartitionKeys(self._ids)

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.round import RoundRows, count_before, due_timers
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.windows import Batched
+from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from panekeeper.framework.core.arrival.batched import insert_all_waiting
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
 from panekeeper.framework.core.arrival.output import AggregateWindowOutput, FiringTable, WindowOutput
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import evaluate, tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.protocol import AllRows, Tumbles, tumble_all
 from panekeeper.framework.core.arrival.policies.registry import running_policy
@@ -26,6 +26,7 @@ from panekeeper.framework.core.quarantine import FiringPlace
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 from panekeeper.state.codec import of_type
+from panekeeper.state.records import NEVER
 
 
 class TumblingAggregates:

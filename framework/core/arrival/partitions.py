@@ -13,9 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
-
-NEVER = 2**63 - 1
-"""A due instant that never comes, us."""
+from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.arrival.event_table import EventTable
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.stable_order import ranked
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
+from panekeeper.state.records import NEVER
 
 _NOT_IN_ROUND = -(2**62)
 """The end of a round, us, of a partition for which it does nothing."""

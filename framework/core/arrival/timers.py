@@ -14,13 +14,14 @@ import numpy as np
 
 from panekeeper.framework.core.arrival.batched import skip_overdue
 from panekeeper.framework.core.arrival.contents import WindowContents
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import timer_period
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import ends_of
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding
+from panekeeper.state.records import NEVER
 
 _OUTAGE_US = 60_000_000
 _OUTAGE_PERIODS = 1000

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.arrival.contents import WindowContents
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
 from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
 from panekeeper.framework.core.arrival.policies.registry import running_policy
@@ -25,7 +25,7 @@ from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.windows import Batched
-from panekeeper.state.records import NO_WATERMARK, SequenceRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, SequenceRecord
 
 
 def split_into_rounds(

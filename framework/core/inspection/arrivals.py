@@ -8,10 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.core.arrival.partitions import NEVER
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.state.codec import with_columns
-from panekeeper.state.records import SequenceRecord
+from panekeeper.state.records import NEVER, SequenceRecord
 from panekeeper.state.store import KeyGroupStore
 
 PARTITION_TIMES = ("last_row", "next_clock", "evicted_at")

@@ -16,7 +16,6 @@ from panekeeper.framework.core.by_row.window import FIRST, LAST, OrderedRows, Sl
 from panekeeper.framework.core.inspection.panes import NONE, OpenColumns, as_table
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.joins.kept_rows import KeptRows
-from panekeeper.framework.core.panes.firing_rules import NEVER
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.declarations.events import Reason
@@ -24,7 +23,7 @@ from panekeeper.framework.declarations.joins import Join, Within
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.state.codec import with_columns
 from panekeeper.state.history import History
-from panekeeper.state.records import NO_WATERMARK, ByRowRecord, JoinRecord, KeptRowsRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, ByRowRecord, JoinRecord, KeptRowsRecord
 from panekeeper.state.store import KeyGroupStore
 
 KEPT_TIMES = ("first_row", "last_row", "fires_at", "leaves_at", "watermark")

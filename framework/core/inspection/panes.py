@@ -16,7 +16,6 @@ from panekeeper.framework.core.panes.firing_rules import (
     COMPLETE_COLUMN,
     DUE_COLUMN,
     FIRINGS_KIND,
-    NEVER,
     NEW_COLUMN,
 )
 from panekeeper.framework.core.panes.geometry import Geometry
@@ -34,7 +33,7 @@ from panekeeper.framework.core.stable_order import gather_ranges
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.codec import decode_table, with_columns
 from panekeeper.state.history import History
-from panekeeper.state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 OPEN, LATE, OVERDUE = "open", "late", "overdue"

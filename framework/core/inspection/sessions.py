@@ -7,11 +7,10 @@ import pyarrow as pa
 
 from panekeeper.framework.core.inspection.panes import NONE, OpenColumns, as_table
 from panekeeper.framework.core.inspection.recorded import RecordedPort
-from panekeeper.framework.core.panes.firing_rules import NEVER
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.open_table import OpenSessions
 from panekeeper.framework.core.sessions.storage import stored_sessions
-from panekeeper.state.records import NO_WATERMARK, SessionRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 

@@ -23,7 +23,7 @@ from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows,
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.state.codec import of_type
-from panekeeper.state.records import NO_WATERMARK, JoinRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, JoinRecord
 from panekeeper.state.store import KeyGroupStore, PortStore
 
 _BEFORE_ALL = -(2**63)
@@ -162,8 +162,8 @@ class WithinBatch:
         for port, kept in enumerate(self._kept):
             watermark = self._record.watermark
             start = _BEFORE_ALL if watermark == NO_WATERMARK else watermark - self._hold(port)
-            self._give_up(port, start, 2**63 - 1, Reason.FLUSH)
-            kept.drop_before(2**63 - 1)
+            self._give_up(port, start, NEVER, Reason.FLUSH)
+            kept.drop_before(NEVER)
         self._record.flushed = True
 
     def _give_up(self, port: int, start: int, end: int, reason: Reason) -> None:

@@ -20,11 +20,8 @@ from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.firing import PaneFiringOptions
-from panekeeper.state.records import NO_WATERMARK, IntervalRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
-
-NEVER = 2**63 - 1
-"""An instant that does not come."""
 
 FIRINGS_KIND = "firings"
 NEW_COLUMN = "_new"

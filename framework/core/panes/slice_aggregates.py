@@ -24,10 +24,9 @@ from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.codec import of_type, with_columns
-from panekeeper.state.records import IntervalRecord
+from panekeeper.state.records import NEVER, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
-_NO_SLICE = 2**63 - 1
 _LISTS_AT_ONCE = 2**8
 """At so many firings at once rows are added, at most, where partial results are lists: each state of one is long."""
 CONDITION_NUMBER = 10**6
@@ -263,7 +262,7 @@ class SliceAggregates:
 
     def _first_slice(self, open_panes: np.ndarray) -> int:
         """Return the first slice of the oldest of these panes; no slice is as great if there is none."""
-        return int(self._lattice.slice_range(open_panes)[0].min(initial=_NO_SLICE))
+        return int(self._lattice.slice_range(open_panes)[0].min(initial=NEVER))
 
     def _cells_of(self, panes: np.ndarray) -> CellIndex:
         self._load(self._lattice.slots_of_panes(distinct(panes)))

@@ -27,7 +27,7 @@ from panekeeper.framework.core.event_time_batch import (
 )
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.fills import Fills
-from panekeeper.framework.core.panes.firing_rules import NEVER, CellFirings, passes_multiple
+from panekeeper.framework.core.panes.firing_rules import CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane
 from panekeeper.framework.core.panes.pane_index import CellIndex, Tally
@@ -38,7 +38,7 @@ from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.records import NO_WATERMARK, IntervalRecord, PaneRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, IntervalRecord, PaneRecord
 
 _FIRST_TRIALS = 16
 _MOST_TRIALS = 2**18

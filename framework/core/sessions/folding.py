@@ -19,8 +19,8 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, FoldedRows, append_states, exact_accumulators
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.sessions.joins import connected
-from panekeeper.framework.core.sessions.open_table import NEVER
 from panekeeper.framework.declarations.windows import Session
+from panekeeper.state.records import NEVER
 
 FIRST_TIME_COLUMN = "_first"
 LAST_TIME_COLUMN = "_last"

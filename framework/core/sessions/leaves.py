@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 from panekeeper.framework.core.aggregates.approx_distinct import is_hashable, stable_hashes
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.sessions.open_table import NEVER
 from panekeeper.framework.core.stable_order import gather_ranges, ranked, stable_order
-from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SessionRecord
+from panekeeper.state.records import ARCHIVES, CLOCK, DUE, NEVER, SESSIONS, SessionRecord
 
 ROOT = 1
 """The leaf of all partitions. Leaf 2**d + b has those whose hash ends with the d bits b."""

@@ -11,6 +11,7 @@ from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import ranked, stable_order
 from panekeeper.state.codec import with_columns
+from panekeeper.state.records import NEVER
 
 FIRST_COLUMN = "_first"
 LAST_COLUMN = "_last"
@@ -22,9 +23,6 @@ DUE_COLUMN = "_due"
 COMPLETE_COLUMN = "_complete"
 FULL_COLUMN = "_full"
 STANDING_COLUMN = "_standing"
-
-NEVER = 2**63 - 1
-"""An instant that does not come."""
 
 _STORED = pa.schema(
     [

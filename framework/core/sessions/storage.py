@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
-from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
+from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_header, encode_header
-from panekeeper.state.records import ARCHIVES, CLOCK, DUE, SESSIONS, SESSIONS_KIND, SessionRecord
+from panekeeper.state.records import ARCHIVES, CLOCK, DUE, NEVER, SESSIONS, SESSIONS_KIND, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 _SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"

@@ -34,12 +34,12 @@ from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_T
 from panekeeper.framework.core.sessions.gaps import gaps_of
 from panekeeper.framework.core.sessions.joins import Join, Joined, JoinsInOrder, connected
 from panekeeper.framework.core.sessions.leaves import Leaves
-from panekeeper.framework.core.sessions.open_table import NEVER, OpenSessions, SessionColumns
+from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
 from panekeeper.framework.core.sessions.storage import SessionContents, SessionStorage
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
-from panekeeper.state.records import SessionRecord
+from panekeeper.state.records import NEVER, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 _LATE = -1

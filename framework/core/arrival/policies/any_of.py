@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.protocol import (
     NewValues,
     RoundEviction,
@@ -25,6 +25,7 @@ from panekeeper.framework.core.arrival.policies.protocol import (
 from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows, require_bounded
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.policies import AnyOf
+from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,13 @@ import numpy as np
 
 from panekeeper.framework.core.arrival import batched
 from panekeeper.framework.core.arrival.event_table import EventTable
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.protocol import AllRows
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import RoundRows
 from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
+from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True, kw_only=True)

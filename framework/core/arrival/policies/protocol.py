@@ -14,10 +14,11 @@ from typing import NoReturn, Protocol
 import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
-from panekeeper.framework.core.arrival.partitions import NEVER, Partitions
+from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.round import RoundRows
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True, kw_only=True)
