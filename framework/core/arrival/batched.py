@@ -94,8 +94,7 @@ def timed_updates(
     low = np.minimum(count_before(codes, at + within, own, instants, inclusive=True), high)
     if window.retain is not None:
         low = np.maximum(low, high - window.retain)
-    reason = Reason.OVERDUE if round_rows.after_outage else Reason.TIME
-    return _updates(own, instants, np.zeros_like(own), low, high, partitions, Cause.BATCH, reason)
+    return _updates(own, instants, np.zeros_like(own), low, high, partitions, Cause.BATCH, round_rows.timer_reason)
 
 
 def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitions) -> BatchUpdates:

@@ -16,6 +16,7 @@ from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.stable_order import ranked
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
+from panekeeper.framework.declarations.events import Reason
 from panekeeper.state.records import NEVER
 
 _NOT_IN_ROUND = -(2**62)
@@ -68,6 +69,11 @@ class RoundRows:
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(code, position, arrival time) of each new row."""
         return self.code, self.position, self.at
+
+    @property
+    def timer_reason(self) -> Reason:
+        """Why something fires that was due by the clock."""
+        return Reason.OVERDUE if self.after_outage else Reason.TIME
 
     @property
     def first_of_code(self) -> np.ndarray:
@@ -160,6 +166,12 @@ def require_bounded(times: np.ndarray, period: int) -> None:
 def count_new_rows(round_rows: RoundRows, partitions: Partitions) -> None:
     """Add the new rows of each partition to its rows since the last firing."""
     np.add.at(partitions.since, round_rows.code, 1)
+
+
+def count_from_firings(round_rows: RoundRows, partitions: Partitions, codes: np.ndarray, ends: np.ndarray) -> None:
+    """Count, where partitions fired, only rows after the last firing; by code, and how many rows each firing had."""
+    last = np.append(codes[1:] != codes[:-1], True)[: len(codes)]
+    partitions.since[codes[last]] = round_rows.sizes[codes[last]] - ends[last]
 
 
 def stop_timers(partitions: Partitions) -> None:

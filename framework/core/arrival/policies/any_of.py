@@ -22,7 +22,7 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     Tumbles,
     low_of,
 )
-from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows, require_bounded
+from panekeeper.framework.core.arrival.round import RoundRows, count_from_firings, count_new_rows, require_bounded
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.policies import AnyOf
 from panekeeper.state.records import NEVER
@@ -55,7 +55,6 @@ class AnyOfPolicy(RunningPolicy):
     def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
         turns = self._turns(round_rows, np.zeros_like(round_rows.old_counts), partitions)
         timed, counted = np.flatnonzero(turns.is_timed), np.flatnonzero(~turns.is_timed)
-        reason = Reason.OVERDUE if round_rows.after_outage else Reason.TIME
         return Tumbles(
             code=turns.code,
             high=turns.end,
@@ -63,7 +62,7 @@ class AnyOfPolicy(RunningPolicy):
             at=turns.at,
             row=np.where(turns.is_timed, 0, turns.end - 1),
             causes=(
-                TumbleCause(which=timed, cause=Cause.DUE, phase=Phase.TRIGGER, reason=reason),
+                TumbleCause(which=timed, cause=Cause.DUE, phase=Phase.TRIGGER, reason=round_rows.timer_reason),
                 TumbleCause(which=counted, cause=Cause.ROW, phase=Phase.TRIGGER, reason=Reason.COUNT),
             ),
         )
@@ -73,9 +72,7 @@ class AnyOfPolicy(RunningPolicy):
     ) -> list[EventTable]:
         turns = self._turns(round_rows, round_rows.old_counts - partitions.since, partitions)
         count_new_rows(round_rows, partitions)
-        if len(turns.code):
-            last = np.append(turns.code[1:] != turns.code[:-1], True)
-            partitions.since[turns.code[last]] = round_rows.sizes[turns.code[last]] - turns.end[last]
+        count_from_firings(round_rows, partitions, turns.code, turns.end)
         some = turns.is_timed
         code, at, end = turns.code[some], turns.at[some], turns.end[some]
         by_time = timer_events(
@@ -83,7 +80,7 @@ class AnyOfPolicy(RunningPolicy):
             (code, at),
             eviction.begin_at(code, at, end),
             end,
-            reason=Reason.OVERDUE if round_rows.after_outage else Reason.TIME,
+            reason=round_rows.timer_reason,
             content=eviction.sparse_rows(code, end),
         )
         code, at, end = turns.code[~some], turns.at[~some], turns.end[~some]

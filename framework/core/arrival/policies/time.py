@@ -15,8 +15,14 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     Tumbles,
     make_tumbles,
 )
-from panekeeper.framework.core.arrival.round import RoundRows, count_before, count_new_rows, due_timers
-from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.core.arrival.round import (
+    RoundRows,
+    count_before,
+    count_from_firings,
+    count_new_rows,
+    due_timers,
+)
+from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.policies import Time
 
 _MILLISECOND_US = 1000
@@ -43,7 +49,7 @@ class TimePolicy(RunningPolicy):
             np.zeros_like(codes),
             cause=Cause.DUE,
             phase=Phase.TRIGGER,
-            reason=_reason(round_rows),
+            reason=round_rows.timer_reason,
         )
 
     def eviction(self, round_rows: RoundRows, rows: AllRows, partitions: Partitions) -> RoundEviction:
@@ -56,15 +62,13 @@ class TimePolicy(RunningPolicy):
         codes, instants = due_timers(partitions, self._size_us, round_rows, inclusive=True)
         ends = round_rows.old_counts[codes] + round_rows.count_new_before(codes, instants)
         count_new_rows(round_rows, partitions)
-        if len(codes):
-            last = np.append(codes[1:] != codes[:-1], True)
-            partitions.since[codes[last]] = round_rows.sizes[codes[last]] - ends[last]
+        count_from_firings(round_rows, partitions, codes, ends)
         events = timer_events(
             EventType.TRIGGER,
             (codes, instants),
             eviction.begin_at(codes, instants, ends),
             ends,
-            reason=_reason(round_rows),
+            reason=round_rows.timer_reason,
             content=eviction.sparse_rows(codes, ends),
         )
         return [events]
@@ -110,7 +114,3 @@ class TimeEviction:
 
     def _evicted_count(self, codes: np.ndarray, instants: np.ndarray) -> np.ndarray:
         return count_before(self._codes, self._due, codes, instants, inclusive=True)
-
-
-def _reason(round_rows: RoundRows) -> Reason:
-    return Reason.OVERDUE if round_rows.after_outage else Reason.TIME
