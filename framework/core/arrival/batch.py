@@ -191,8 +191,7 @@ def _build_output(
 ) -> AggregateWindowOutput | OperatorWindowOutput:
     if spec.aggregates is not None:
         return AggregateWindowOutput(spec, buffer, results)
-    if spec.operator is None:
-        raise ValueError("a job spec needs aggregates or an operator")
+    assert spec.operator is not None
     return OperatorWindowOutput(spec, spec.operator, buffer, keys, results)
 
 

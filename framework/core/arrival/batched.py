@@ -83,8 +83,8 @@ def timed_updates(
     passed it, or once no more rows of it come (`is_last_at_instant`).
     """
     within, every = window.within_us, window.every_us
-    if within is None or every is None:
-        raise ValueError("a batched window that counts rows has no batch instants")
+    assert within is not None
+    assert every is not None
     if round_rows.after_outage:
         own = skip_overdue(every, partitions, round_rows.end_at + is_last_at_instant)
         instants = round_rows.end_at[own]

@@ -87,8 +87,7 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     spec, store, record = parts.spec, parts.store, parts.record
     keys, geometry, results, last, fills = parts.keys, parts.geometry, parts.results, parts.last, parts.fills
     if spec.aggregates is None:
-        if spec.operator is None:
-            raise ValueError("a job spec needs aggregates or an operator")
+        assert spec.operator is not None
         buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)

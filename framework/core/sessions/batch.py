@@ -42,8 +42,7 @@ def _contents_and_output(
     results: SessionResults,
 ) -> tuple[SessionContents, SessionOutput]:
     if spec.aggregates is None:
-        if spec.operator is None:
-            raise ValueError("a job spec needs aggregates or an operator")
+        assert spec.operator is not None
         rows = SessionRows(keys, spec.columns, store, leaves, spec.history, [])
         return rows, OperatorSessionOutput(spec, spec.operator, rows, keys, results)
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
