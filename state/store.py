@@ -7,6 +7,7 @@ The core uses the protocol only. `MemoryStore` keeps it in a dictionary (tests, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from panekeeper.state.errors import CorruptState
@@ -59,9 +60,12 @@ class MemoryStore(KeyGroupStore):
     b'x'
     """
 
-    def __init__(self) -> None:
-        self.header: bytes | None = None
-        self.entries: dict[tuple[str, int, int], bytes] = {}
+    def __init__(
+        self, header: bytes | None = None, entries: Mapping[tuple[str, int, int], bytes] | None = None
+    ) -> None:
+        """Begin with what was read of a store; with nothing if not given."""
+        self.header = header
+        self.entries = dict(entries or {})
 
     def read_header(self) -> bytes | None:
         return self.header
@@ -80,10 +84,7 @@ class MemoryStore(KeyGroupStore):
 
     def copy(self) -> MemoryStore:
         """Return an independent store with the same bytes: what a restarted process would read."""
-        copied = MemoryStore()
-        copied.header = self.header
-        copied.entries = dict(self.entries)
-        return copied
+        return MemoryStore(self.header, self.entries)
 
 
 class PartStore(KeyGroupStore):

@@ -217,10 +217,9 @@ def _store_json(store: MemoryStore) -> dict[str, Any]:
 
 
 def _store_of(stored: Mapping[str, Any]) -> MemoryStore:
-    store = MemoryStore()
-    store.header = None if stored["header"] is None else base64.b64decode(stored["header"])
-    store.entries = {(kind, slot, seq): base64.b64decode(value) for kind, slot, seq, value in stored["entries"]}
-    return store
+    header = None if stored["header"] is None else base64.b64decode(stored["header"])
+    entries = {(kind, slot, seq): base64.b64decode(value) for kind, slot, seq, value in stored["entries"]}
+    return MemoryStore(header, entries)
 
 
 def _step_json(step: Step) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from panekeeper.framework.core.inspection.arrivals import PARTITION_TIMES
 from panekeeper.framework.core.inspection.kept_rows import KEPT_TIMES
-from panekeeper.framework.core.inspection.open_work import open_work, schema_of, store_of, stored_kinds
+from panekeeper.framework.core.inspection.open_work import open_work, schema_of, stored_kinds
 from panekeeper.framework.core.inspection.panes import TIMES
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, WINDOW
@@ -33,11 +33,10 @@ from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.records import HORIZON
 from panekeeper.state.spark_store import HEADER, SEGMENTS
+from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-    from panekeeper.state.store import MemoryStore
 
 Key = Mapping[str, Any]
 """Partition column -> value, of some or all of the columns; None is a null. A text is read as the column's type."""
@@ -167,7 +166,7 @@ def stored_group(state: Opened, ports: list[RecordedPort], in_group: Column) -> 
     with format_of_state(state.spark):
         rows = _stored(state, ports, HORIZON).where(in_group).select(*_VALUE).collect()
     entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows if kind is not None}
-    return store_of(next((bytes(body) for kind, _, _, body in rows if kind is None), None), entries)
+    return MemoryStore(next((bytes(body) for kind, _, _, body in rows if kind is None), None), entries)
 
 
 def _stored(state: Opened, ports: list[RecordedPort], *more: str) -> DataFrame:
@@ -215,7 +214,7 @@ class _OpenInGroup:
                 header = body
             else:
                 entries[kind, slot, seq] = body
-        found = open_work(self.port, store_of(header, entries), by_partition=self.by_partition)
+        found = open_work(self.port, MemoryStore(header, entries), by_partition=self.by_partition)
         columns, schema, keys = found.columns, self.schema, len(self.port.log_keys)
         more = [self.port.number] * self.has_ports + [self.port.window] * self.has_windows
         columns[keys:keys] = [pa.chunked_array([pa.array([one] * found.num_rows)]) for one in more]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pyarrow as pa
 
 from panekeeper.framework.core.inspection.arrivals import live_partitions, partition_schema
@@ -13,10 +11,7 @@ from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.inspection.sessions import open_sessions
 from panekeeper.framework.core.joins.kept_rows import MATCHED_KIND
 from panekeeper.state.records import HORIZON, HorizonRecord
-from panekeeper.state.store import KeyGroupStore, MemoryStore
-
-Entry = tuple[str, int, int]
-
+from panekeeper.state.store import KeyGroupStore
 
 _KINDS = ("header", "slices", "rows", "fired", "firings", "sessions", MATCHED_KIND)
 """The stored values that say what is open; the others hold what it is computed from."""
@@ -54,10 +49,3 @@ def horizon(store: KeyGroupStore) -> HorizonRecord | None:
     """Return how far event time has come in each source, as the key group knows it; None if Spark keeps that."""
     stored = store.find(HORIZON, 0, 0)
     return None if stored is None else HorizonRecord.decode(stored)
-
-
-def store_of(header: bytes | None, entries: Mapping[Entry, bytes]) -> MemoryStore:
-    """Return a store with what was read of one."""
-    store = MemoryStore()
-    store.header, store.entries = header, dict(entries)
-    return store

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panekeeper import SlidingByRow
-from panekeeper.framework.core.inspection.open_work import open_work, store_of, stored_kinds
+from panekeeper.framework.core.inspection.open_work import open_work, stored_kinds
 from panekeeper.framework.core.inspection.partners import equal_types, row_facts, why_joined, why_side
 from panekeeper.framework.core.inspection.reasons import Refusal, Verdict
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
@@ -104,7 +104,7 @@ def test_what_is_said_of_a_window_by_row_is_what_then_happens(
 def only_kinds(port: RecordedPort, store: MemoryStore) -> MemoryStore:
     """What is read of a key group from outside."""
     kinds = stored_kinds(port)
-    return store_of(store.header, {place: one for place, one in store.entries.items() if place[0] in kinds})
+    return MemoryStore(store.header, {place: one for place, one in store.entries.items() if place[0] in kinds})
 
 
 def fires(model: NaiveByRow, watermark: int, key: object, last: int) -> bool:
