@@ -27,6 +27,7 @@ _MONTHS = (
     *("july", "august", "september", "october", "november", "december"),
 )
 _DAYS_OF_EVERY_MONTH = 28
+_MINUTE_US = 60_000_000
 _FORMS = {
     "day": "a time, as '06:00'",
     "week": "a weekday, a time or both, as 'monday 06:00'",
@@ -50,6 +51,22 @@ class CalendarStart:
     months: int = 0
     days: int = 0
     time_us: int = 0
+
+    def text(self, unit: str) -> str | None:
+        """Return it as `starts` of such a unit; None for the plain begin.
+
+        >>> CalendarStart(days=6, time_us=21_600_000_000).text("week")
+        'sunday 06:00'
+        """
+        words = []
+        if self.months:
+            words.append(_MONTHS[self.months])
+        if self.days:
+            words.append(_WEEKDAYS[self.days] if unit == "week" else f"day {self.days + 1}")
+        if self.time_us:
+            minutes = self.time_us // _MINUTE_US
+            words.append(f"{minutes // 60:02}:{minutes % 60:02}")
+        return " ".join(words) or None
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -159,7 +176,7 @@ def _start_of(unit: str, starts: object) -> CalendarStart:
     words = starts.lower().split() if isinstance(starts, str) else []
     rest, time_us = words, 0
     if words and (time := re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", words[-1])):
-        rest, time_us = words[:-1], (int(time[1]) * 60 + int(time[2])) * 60_000_000
+        rest, time_us = words[:-1], (int(time[1]) * 60 + int(time[2])) * _MINUTE_US
     if words and not rest:
         return CalendarStart(time_us=time_us)
     place = " ".join(rest)

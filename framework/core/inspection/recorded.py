@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import TIMESTAMP
 from panekeeper.framework.core.joins.panes import stored_key
-from panekeeper.framework.declarations.calendar import Calendar
+from panekeeper.framework.declarations.calendar import Calendar, CalendarStart
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import Every
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
@@ -24,12 +24,6 @@ from panekeeper.state.store import KeyGroupStore, PortStore, WindowStore
 
 _PANES, _SESSIONS, _ARRIVALS = "timeInterval", "session", ("tumbling", "sliding", "batched")
 _BY_ROW, _WITHIN = "slidingByRow", "within"
-_CLOCK_PARTS = 60_000_000
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,7 +188,9 @@ def panes_of(fields: Mapping[str, Any]) -> TimeInterval:
         if every := _nested(fields, name):
             options[name] = _every(every)
     if "calendar" in fields:
-        return Calendar(fields["calendar"], zone=fields["zone"], starts=_starts(fields), **options)
+        months, days, time_us = (fields[f"starts_{part}"] for part in ("months", "days", "us"))
+        starts = CalendarStart(months=months, days=days, time_us=time_us).text(fields["calendar"])
+        return Calendar(fields["calendar"], zone=fields["zone"], starts=starts, **options)
     duration, period = _duration(fields["interval_duration_us"]), _duration(fields["creation_period_us"])
     options["interval_offset"] = _duration(fields["interval_offset_us"])
     if fields.get("cumulates"):
@@ -213,20 +209,6 @@ def _every(fields: Mapping[str, Any]) -> Every:
     if "event_time_us" in fields:
         return Every(event_time=_duration(fields["event_time_us"]))
     return Every(_duration(fields["period_us"]))
-
-
-def _starts(fields: Mapping[str, Any]) -> str | None:
-    """Return when a unit of a calendar starts, as it is declared."""
-    months, days, us = (fields[f"starts_{part}"] for part in ("months", "days", "us"))
-    words = []
-    if months:
-        words.append(_MONTHS[months])
-    if days:
-        words.append(_WEEKDAYS[days] if fields["calendar"] == "week" else f"day {days + 1}")
-    minutes = us // _CLOCK_PARTS
-    if us:
-        words.append(f"{minutes // 60:02}:{minutes % 60:02}")
-    return " ".join(words) or None
 
 
 def _duration(us: int) -> timedelta:
