@@ -12,6 +12,7 @@ from typing import Any, Literal
 from panekeeper.framework.declarations.durations import Duration, duration_text, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
+from panekeeper.framework.declarations.policies import require_age
 from panekeeper.framework.declarations.windows import TimeInterval
 
 JoinKind = Literal["inner", "left", "right", "full"]
@@ -104,8 +105,7 @@ class Within:
                 f"before is {duration_text(self.before_us / 1e6)} and after {duration_text(self.after_us / 1e6)}, so "
                 "no time is in [t - before, t + after]; their sum must not be negative"
             )
-        if self.age_us < 0:
-            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+        require_age(self.discard_age)
 
     @property
     def before_us(self) -> int:

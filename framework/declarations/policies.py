@@ -109,6 +109,12 @@ def require_positive(value: Duration, what: str) -> None:
         raise DeclarationError(f"{what} is {value!r}; it must be greater than 0")
 
 
+def require_age(value: Duration) -> None:
+    """Raise `DeclarationError` unless the value is a `discard_age`: a duration >= 0."""
+    if to_us(value, "discard_age") < 0:
+        raise DeclarationError(f"discard_age is {value!r}; it must not be negative")
+
+
 @dataclass(frozen=True)
 class _SizeInRows(Policy):
     """A policy whose size is a number: of rows, or of partitions."""

@@ -19,6 +19,7 @@ from panekeeper.framework.declarations.policies import (
     Role,
     Time,
     column_read_by,
+    require_age,
     require_count,
     require_positive,
     require_role,
@@ -85,12 +86,10 @@ class TimeInterval(PaneFiringOptions):
                 f"partition_eviction is {partition_eviction!r}; a time interval has none, because its panes close when "
                 "the watermark passes their end and discard_age: set discard_age instead"
             )
-        if self.duration_us <= 0:
-            raise DeclarationError(f"interval_duration is {self.interval_duration!r}; it must be greater than 0")
-        if self.period_us <= 0:
-            raise DeclarationError(f"creation_period is {self.creation_period!r}; it must be greater than 0")
-        if self.age_us < 0:
-            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+        require_positive(self.interval_duration, "interval_duration")
+        if self.creation_period is not None:
+            require_positive(self.creation_period, "creation_period")
+        require_age(self.discard_age)
         if not 0 <= self.offset_us < self.duration_us:
             same = self.offset_us % self.period_us
             advice = (
@@ -182,8 +181,7 @@ class Cumulate(TimeInterval):
                 f"creation_period is {options['creation_period']!r}; panes of Cumulate begin each size, leave it out"
             )
         step_us, size_us = to_us(step, "step"), to_us(size, "size")
-        if step_us <= 0:
-            raise DeclarationError(f"step is {step!r}; it must be greater than 0")
+        require_positive(step, "step")
         if size_us <= 0 or size_us % step_us:
             raise DeclarationError(f"size is {size!r}; it must be a whole number of steps of {us_text(step_us)}")
         super().__init__(size, creation_period=step, **options)
@@ -240,13 +238,12 @@ class Session(FiringOptions):
                 f"partition_eviction is {partition_eviction!r}; sessions have none, because they close when the "
                 "watermark passes their end and discard_age: set discard_age instead"
             )
-        if self.gap_us is not None and self.gap_us <= 0:
-            raise DeclarationError(f"gap is {self.gap!r}; it must be greater than 0")
-        if self.age_us < 0:
-            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+        if not self.has_column_gap:
+            require_positive(self.gap, "gap")
+        require_age(self.discard_age)
+        if self.max_duration is not None:
+            require_positive(self.max_duration, "max_duration")
         most = self.max_duration_us
-        if most is not None and most <= 0:
-            raise DeclarationError(f"max_duration is {self.max_duration!r}; it must be greater than 0")
         if most is not None and self.gap_us is not None and most < self.gap_us:
             raise DeclarationError(
                 f"max_duration is {self.max_duration!r}, less than the gap {self.gap!r}; give at least the gap"
@@ -332,10 +329,8 @@ class SlidingByRow:
     right: bool = True
 
     def __post_init__(self) -> None:
-        if self.difference_us <= 0:
-            raise DeclarationError(f"difference is {self.difference!r}; it must be greater than 0")
-        if self.age_us < 0:
-            raise DeclarationError(f"discard_age is {self.discard_age!r}; it must not be negative")
+        require_positive(self.difference, "difference")
+        require_age(self.discard_age)
         _require_bool(self.right, "right")
 
     @property
