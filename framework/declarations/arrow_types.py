@@ -127,10 +127,16 @@ def _split_at_commas(text: str) -> list[str]:
     return parts
 
 
-def python_values(array: pa.Array) -> list[Any]:
+def python_values(array: pa.Array | pa.ChunkedArray) -> list[Any]:
     """Return values as Python has them: a map is a dict, not a list of pairs."""
     values: list[Any] = array.to_pylist()
     return [_with_dicts(value, array.type) for value in values] if _has_map(array.type) else values
+
+
+def python_rows(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table, by column name, as Python has their values."""
+    columns = [python_values(column) for column in table.columns]
+    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _has_map(kind: pa.DataType) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from panekeeper.framework.declarations.arrow_types import python_values
+from panekeeper.framework.declarations.arrow_types import python_rows
 from panekeeper.framework.declarations.durations import to_datetime
 from panekeeper.framework.declarations.errors import EventError
 
@@ -211,8 +211,7 @@ class Event:
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the rows as dictionaries, by column name; a map within one is a dict as well."""
-        columns = [python_values(column.combine_chunks()) for column in self.table.columns]
-        return [dict(zip(self.table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
+        return python_rows(self.table)
 
     def _require(self, name: str, value: T | None) -> T:
         if value is None:

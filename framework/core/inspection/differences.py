@@ -72,11 +72,7 @@ def _in_order(rows: pa.Table) -> pa.Table:
 
 
 def _counted(table: pa.Table | None) -> Counter[str]:
-    if table is None or not table.num_rows:
-        return Counter()
-    columns = [table.column(name).to_pylist() for name in table.column_names]
-    names = table.column_names
-    return Counter(_row(dict(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    return Counter() if table is None else Counter(map(_row, table.to_pylist()))
 
 
 def _row(row: Mapping[str, Any]) -> str:

@@ -30,7 +30,7 @@ from panekeeper.framework.core.steps import (
     Tick,
     Watermark,
 )
-from panekeeper.framework.declarations.arrow_types import python_values
+from panekeeper.framework.declarations.arrow_types import python_rows
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.store import MemoryStore
 
@@ -64,13 +64,13 @@ class StepDone:
         return [
             {WINDOW: window, **row} if window else row
             for window, one in self.outcome.parts.items()
-            for row in _dicts(None if one.results is None else rows_of(one.results, self.key))
+            for row in ([] if one.results is None else python_rows(rows_of(one.results, self.key)))
         ]
 
     @property
     def rejected(self) -> list[dict[str, Any]]:
         """The rows of the quarantine that followed, of all partitions of the key group."""
-        return _dicts(self.outcome.rejected)
+        return [] if self.outcome.rejected is None else python_rows(self.outcome.rejected)
 
     def __str__(self) -> str:
         lines = [f"{self.number}. {self._what()}"]
@@ -93,7 +93,7 @@ class StepDone:
         own = self._own(self.step).slice(0, MOST_SHOWN + 1)
         shown = [name for name in own.column_names if not name.startswith("_")]
         times = [name for name in (EVENT_TIME, ARRIVAL_TIME) if name in own.column_names][:1]
-        found = _dicts(own.select(shown))
+        found = python_rows(own.select(shown))
         for name in times:
             at = map(format_time, own.column(name).to_pylist())
             found = [{"at": us, **row} for us, row in zip(at, found, strict=True)]
@@ -157,13 +157,6 @@ def each_step(
         else:
             outcome = BatchOutcome(results=None, rejected=None, counts={})
         yield StepDone(number=number, step=step, outcome=outcome, store=own.copy(), key=key or {}, names=names)
-
-
-def _dicts(table: pa.Table | None) -> list[dict[str, Any]]:
-    if table is None or not table.num_rows:
-        return []
-    columns = [python_values(table.column(name)) for name in table.column_names]
-    return [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _first(rows: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
