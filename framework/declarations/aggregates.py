@@ -191,11 +191,7 @@ class Aggregate:
 
 
 def count(column: str | None = None, *, where: str | None = None) -> Aggregate:
-    """Count rows, as does `count("*")`; with a column, rows in which it is not null. Result: int64.
-
-    >>> print(count())
-    agg.count()
-    """
+    """Count rows, as does `count("*")`; with a column, rows in which it is not null. Result: int64."""
     given: Any = column  # a Column of Spark has an == of its own
     every_row = given is None or (isinstance(given, str) and given == "*")
     return Aggregate(kind="count", columns=() if every_row else (given,), where=where)
@@ -216,37 +212,22 @@ def sum(column: str, *, where: str | None = None) -> Aggregate:
 
     It is int64 for integers, decimal(p + 10, s), of at most 38 digits, for decimal(p, s), double for floats. What does
     not fit it is null, with a row in the quarantine; what leaves it on the way and comes back is right.
-
-    >>> print(sum("fare"))
-    agg.sum('fare')
     """
     return Aggregate(kind="sum", columns=(column,), where=where)
 
 
 def mean(column: str, *, where: str | None = None) -> Aggregate:
-    """Arithmetic mean. Result: double; of decimal(p, s) decimal(p + 4, s + 4), of at most 38 digits, as Spark's `avg`.
-
-    >>> print(mean("delay"))
-    agg.mean('delay')
-    """
+    """Arithmetic mean. Result: double; of decimal(p, s) decimal(p + 4, s + 4), at most 38 digits, as Spark's `avg`."""
     return Aggregate(kind="mean", columns=(column,), where=where)
 
 
 def stddev(column: str, *, where: str | None = None) -> Aggregate:
-    """Sample standard deviation (divides by n - 1) of numbers; null for fewer than two values. Result: double.
-
-    >>> print(stddev("delay"))
-    agg.stddev('delay')
-    """
+    """Sample standard deviation (divides by n - 1) of numbers; null for fewer than two values. Result: double."""
     return Aggregate(kind="stddev", columns=(column,), where=where)
 
 
 def variance(column: str, *, where: str | None = None) -> Aggregate:
-    """Sample variance (divides by n - 1) of numbers; null for fewer than two values. Result: double.
-
-    >>> print(variance("delay"))
-    agg.variance('delay')
-    """
+    """Sample variance (divides by n - 1) of numbers; null for fewer than two values. Result: double."""
     return Aggregate(kind="variance", columns=(column,), where=where)
 
 
@@ -254,19 +235,12 @@ def skewness(column: str, *, where: str | None = None) -> Aggregate:
     """How much longer the tail of greater values is than that of smaller ones, as Spark's `skewness`. Result: double.
 
     Null if all values are equal.
-
-    >>> print(skewness("delay"))
-    agg.skewness('delay')
     """
     return Aggregate(kind="skewness", columns=(column,), where=where)
 
 
 def covariance(x: str, y: str, *, where: str | None = None) -> Aggregate:
-    """Sample covariance (divides by n - 1), of the rows in which both are not null. Result: double.
-
-    >>> print(covariance("delay", "distance"))
-    agg.covariance('delay', 'distance')
-    """
+    """Sample covariance (divides by n - 1), of the rows in which both are not null. Result: double."""
     return Aggregate(kind="covariance", columns=(x, y), where=where)
 
 
@@ -274,9 +248,6 @@ def corr(x: str, y: str, *, where: str | None = None) -> Aggregate:
     """Pearson's correlation, from -1 to 1, of the rows in which both are not null. Result: double.
 
     Null if all values of one of them are equal.
-
-    >>> print(corr("delay", "distance"))
-    agg.corr('delay', 'distance')
     """
     return Aggregate(kind="corr", columns=(x, y), where=where)
 
@@ -285,91 +256,52 @@ def weighted_mean(column: str, weight: str, *, where: str | None = None) -> Aggr
     """Mean of a column, each value as often as its weight says, of the rows in which both are not null. Result: double.
 
     Null if the weights add up to 0.
-
-    >>> print(weighted_mean("price", "volume"))
-    agg.weighted_mean('price', 'volume')
     """
     return Aggregate(kind="weighted_mean", columns=(column, weight), where=where)
 
 
 def any(column: str, *, where: str | None = None) -> Aggregate:
-    """Whether a boolean is true in any row; null if it is null in all. Result: boolean.
-
-    >>> print(any("late"))
-    agg.any('late')
-    """
+    """Whether a boolean is true in any row; null if it is null in all. Result: boolean."""
     return Aggregate(kind="any", columns=(column,), where=where)
 
 
 def all(column: str, *, where: str | None = None) -> Aggregate:
-    """Whether a boolean is true in all rows in which it is not null; null if there are none. Result: boolean.
-
-    >>> print(all("late"))
-    agg.all('late')
-    """
+    """Whether a boolean is true in all rows in which it is not null; null if there are none. Result: boolean."""
     return Aggregate(kind="all", columns=(column,), where=where)
 
 
 def bit_or(column: str, *, where: str | None = None) -> Aggregate:
-    """The bits that are set in any value of a column of integers. Result: the column's type.
-
-    >>> print(bit_or("flags"))
-    agg.bit_or('flags')
-    """
+    """The bits that are set in any value of a column of integers. Result: the column's type."""
     return Aggregate(kind="bit_or", columns=(column,), where=where)
 
 
 def max(column: str, *, where: str | None = None) -> Aggregate:
-    """Largest value of any type with an order; NaN is larger than every number. Result: the column's type.
-
-    >>> print(max("delay"))
-    agg.max('delay')
-    """
+    """Largest value of any type with an order; NaN is larger than every number. Result: the column's type."""
     return Aggregate(kind="max", columns=(column,), where=where)
 
 
 def min(column: str, *, where: str | None = None) -> Aggregate:
-    """Smallest value of any type with an order; NaN only if there is nothing else. Result: the column's type.
-
-    >>> print(min("at"))
-    agg.min('at')
-    """
+    """Smallest value of any type with an order; NaN only if there is nothing else. Result: the column's type."""
     return Aggregate(kind="min", columns=(column,), where=where)
 
 
 def arg_max(by: str, value: str, *, where: str | None = None) -> Aggregate:
-    """What `value` says in the row where `by` is largest; of equals the earliest arrival. May be null.
-
-    >>> print(arg_max("delay", "flight"))
-    agg.arg_max('delay', 'flight')
-    """
+    """What `value` says in the row where `by` is largest; of equals the earliest arrival. May be null."""
     return Aggregate(kind="arg_max", columns=(by, value), where=where)
 
 
 def arg_min(by: str, value: str, *, where: str | None = None) -> Aggregate:
-    """What `value` says in the row where `by` is smallest; of equals the earliest arrival. May be null.
-
-    >>> print(arg_min("delay", "flight"))
-    agg.arg_min('delay', 'flight')
-    """
+    """What `value` says in the row where `by` is smallest; of equals the earliest arrival. May be null."""
     return Aggregate(kind="arg_min", columns=(by, value), where=where)
 
 
 def first(column: str, *, where: str | None = None) -> Aggregate:
-    """The value that arrived first; any type.
-
-    >>> print(first("gate"))
-    agg.first('gate')
-    """
+    """The value that arrived first; any type."""
     return Aggregate(kind="first", columns=(column,), where=where)
 
 
 def last(column: str, *, where: str | None = None) -> Aggregate:
-    """The value that arrived last; any type.
-
-    >>> print(last("gate"))
-    agg.last('gate')
-    """
+    """The value that arrived last; any type."""
     return Aggregate(kind="last", columns=(column,), where=where)
 
 
@@ -387,9 +319,6 @@ def approx_distinct(column: str, *, where: str | None = None) -> Aggregate:
 
     It is exact below 1,024 values. From there it is an estimate with a standard error of 3.1 %: two of three results
     are within 3 %, all but one in a thousand within 10 %.
-
-    >>> print(approx_distinct("tail"))
-    agg.approx_distinct('tail')
     """
     return Aggregate(kind="approx_distinct", columns=(column,), where=where)
 
