@@ -151,43 +151,27 @@ def upgraded(
     *,
     committed: int | None,
     watermark_us: int | None,
-    last_pane: int | None,
-    edges_until_us: int | None = None,
+    last_panes: Mapping[str, int | None] | None = None,
+    edges_until_us: Mapping[str, int | None] | None = None,
 ) -> dict[str, Any]:
     """Return the new declaration as it is recorded, with what those before leave.
 
     Every change to it from the one in force keeps the state (`compatibility.py`). `committed` is the last committed
-    batch and `watermark_us` its watermark; `last_pane` the last pane of which a row is stored, and `edges_until_us` the
-    end of the last pane of a calendar that has had one; None if there is none.
+    batch and `watermark_us` its watermark. By the name of each window, as `declarations_by_window` has them,
+    `last_panes` says which is the last pane of which a row is stored, and `edges_until_us` where the last pane of a
+    calendar ends that has had one; None if there is none.
     """
     old = in_force(recorded, committed)
-    after = _upgraded(recorded, old, new, watermark_us, last_pane, edges_until_us)
-    return {**after, BEFORE: _before(old, committed)}
-
-
-def upgraded_windows(
-    recorded: Mapping[str, Any],
-    new: Mapping[str, Any],
-    *,
-    committed: int | None,
-    watermark_us: int | None,
-    last_panes: Mapping[str, int | None],
-    edges_until_us: Mapping[str, int | None],
-) -> dict[str, Any]:
-    """Return the new declaration of several windows as `upgraded` does that of one; of each, by its name, what it asks.
-
-    Both declarations have the same windows.
-    """
-    old = in_force(recorded, committed)
-    windows = {
-        name: _upgraded(recorded[WINDOWS][name], old[WINDOWS][name], one, watermark_us, last_panes[name], edges)
-        for (name, one), edges in zip(new[WINDOWS].items(), map(edges_until_us.get, new[WINDOWS]), strict=True)
+    before, in_force_before = declarations_by_window(recorded), declarations_by_window(old)
+    last_panes, edges_until_us = last_panes or {}, edges_until_us or {}
+    after = {
+        name: _upgraded(
+            before[name], in_force_before[name], one, watermark_us, last_panes.get(name), edges_until_us.get(name)
+        )
+        for name, one in declarations_by_window(new).items()
     }
-    return {**new, WINDOWS: windows, BEFORE: _before(old, committed)}
-
-
-def _before(old: Mapping[str, Any], committed: int | None) -> dict[str, Any]:
-    return {"batch": committed, "declaration": {name: old[name] for name in old if name != BEFORE}}
+    whole = {**new, WINDOWS: after} if WINDOWS in new else after[""]
+    return {**whole, BEFORE: {"batch": committed, "declaration": {n: one for n, one in old.items() if n != BEFORE}}}
 
 
 def _upgraded(

@@ -36,7 +36,7 @@ from panekeeper.state.compatibility import (
 )
 from panekeeper.state.errors import StateVersionError
 from panekeeper.state.handler import require_readable
-from panekeeper.state.history import in_force, upgraded, upgraded_windows
+from panekeeper.state.history import in_force, upgraded
 from panekeeper.state.table_roles import has_results, window_of
 
 if TYPE_CHECKING:
@@ -236,12 +236,8 @@ def _spec_with_history(job: DeltaJob, manifest: Manifest) -> JobSpec:
     changes = compare_declarations(in_force(manifest.declaration, manifest.batch), declaration)
     if any(one.compatibility is not Compatibility.COMPATIBLE for one in changes):
         return pipeline.spec
-    nothing: dict[str, Any] = {"committed": manifest.batch, "watermark_us": None}
-    if names := pipeline.spec.windows:
-        unknown = dict.fromkeys(names)
-        nothing |= {"last_panes": unknown, "edges_until_us": unknown}
-        return pipeline.spec.with_history(upgraded_windows(manifest.declaration, declaration, **nothing))
-    return pipeline.spec.with_history(upgraded(manifest.declaration, declaration, **nothing, last_pane=None))
+    after = upgraded(manifest.declaration, declaration, committed=manifest.batch, watermark_us=None)
+    return pipeline.spec.with_history(after)
 
 
 def _handlers(job: DeltaJob, archive: Archive, manifest: Manifest) -> dict[str, str | None]:

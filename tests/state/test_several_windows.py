@@ -19,7 +19,6 @@ from panekeeper.state.history import (
     declared_part,
     in_force,
     upgraded,
-    upgraded_windows,
 )
 
 NAMES: dict[str, Any] = {"n": agg.count(), "s": agg.sum("v")}
@@ -81,9 +80,9 @@ def test_each_window_may_change_as_it_may_alone(new: dict[str, Any], said: list[
 def test_each_window_has_the_history_of_a_job_with_it_alone() -> None:
     """An aggregate that is added to one begins with the pane after those that this window has."""
     new = recorded({"hour": {"top": agg.max("v"), **NAMES}, "burst": NAMES}, hour=HOUR, burst=BURST)
-    nothing: dict[str, Any] = {"edges_until_us": {}, "committed": 7, "watermark_us": 9}
-    after = upgraded_windows(BOTH, new, last_panes={"hour": 3, "burst": None}, **nothing)
-    expected = upgraded(BOTH[WINDOWS]["hour"], new[WINDOWS]["hour"], committed=7, watermark_us=9, last_pane=3)
+    nothing: dict[str, Any] = {"committed": 7, "watermark_us": 9}
+    after = upgraded(BOTH, new, last_panes={"hour": 3, "burst": None}, **nothing)
+    expected = upgraded(BOTH[WINDOWS]["hour"], new[WINDOWS]["hour"], committed=7, watermark_us=9, last_panes={"": 3})
     assert after[WINDOWS]["hour"] == {name: one for name, one in expected.items() if name != BEFORE}
     assert after[WINDOWS]["hour"][HISTORY]["begins"] == {"top": 4 * 3_600_000_000}
     assert after[WINDOWS]["burst"][HISTORY]["begins"] == {}
@@ -92,7 +91,7 @@ def test_each_window_has_the_history_of_a_job_with_it_alone() -> None:
     assert declared_part(after) == new
     assert refused(after, new) == []
 
-    back = upgraded_windows(after, BOTH, last_panes={"hour": 8, "burst": None}, **{**nothing, "committed": 9})
+    back = upgraded(after, BOTH, last_panes={"hour": 8, "burst": None}, **{**nothing, "committed": 9})
     assert back[WINDOWS]["hour"][HISTORY]["retired"] == {"top": "int64"}
     assert begun_again(back, new)[WINDOWS]["burst"] == new[WINDOWS]["burst"]
     assert begun_again(back, BOTH)[WINDOWS]["hour"][HISTORY]["retired"] == {"top": "int64"}

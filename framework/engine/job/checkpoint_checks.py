@@ -79,14 +79,12 @@ from panekeeper.state.compatibility import (
     stored_form,
 )
 from panekeeper.state.history import (
-    WINDOWS,
     aggregates_of,
     begun_again,
     declarations_by_window,
     declared_part,
     in_force,
     upgraded,
-    upgraded_windows,
 )
 from panekeeper.state.key_groups import group_ids
 from panekeeper.state.log import logger
@@ -299,24 +297,14 @@ def upgraded_record(
         name: None if committed is None else edges_until(files, before[name], one, watermark, name, committed)
         for name, one in after.items()
     }
-    if WINDOWS in declared:
-        declaration = upgraded_windows(
-            known.declaration,
-            declared,
-            committed=committed,
-            watermark_us=watermark,
-            last_panes=last_panes,
-            edges_until_us=edges,
-        )
-    else:
-        declaration = upgraded(
-            known.declaration,
-            declared,
-            committed=committed,
-            watermark_us=watermark,
-            last_pane=last_panes[""],
-            edges_until_us=edges[""],
-        )
+    declaration = upgraded(
+        known.declaration,
+        declared,
+        committed=committed,
+        watermark_us=watermark,
+        last_panes=last_panes,
+        edges_until_us=edges,
+    )
     return replace(known, declaration=declaration)
 
 

@@ -72,7 +72,7 @@ def results(jobs: list[JobSpec], values: list[Any]) -> list[dict[str, Any]]:
     record = recorded(jobs[0])
     for number, spec in enumerate(jobs):
         if recorded(spec) != recorded(jobs[max(number - 1, 0)]):
-            record = upgraded(record, recorded(spec), committed=number - 1, watermark_us=None, last_pane=None)
+            record = upgraded(record, recorded(spec), committed=number - 1, watermark_us=None)
         store = store.copy()
         declared = replace(spec, history=History.of(record))
         end = [Watermark(10**9)] if number == len(jobs) - 1 and isinstance(spec.window, TimeInterval) else []

@@ -81,7 +81,7 @@ def run(parts: Sequence[tuple[JobSpec, list[Row]]]) -> list[Row]:
     for number, (job, rows) in enumerate(parts):
         if number:
             assert compatible(record, recorded(job))
-            record = upgraded(record, recorded(job), committed=number - 1, watermark_us=None, last_pane=None)
+            record = upgraded(record, recorded(job), committed=number - 1, watermark_us=None)
         table = pa.Table.from_pylist(rows, schema=COLUMNS).select(job.columns.names)
         runner = KeyGroupRunner(replace(job, history=History.of(record)), store)
         outcome = runner.run([Tick(1_000_000 * (number + 1)), Rows(table)])
@@ -192,7 +192,7 @@ def test_a_column_that_comes_back_is_null_in_the_rows_from_before(
         job = JobSpec(window=window, keys=pa.schema([]), columns=columns, operator=ShowsRows(), output=TEXT)
         new = recorded(job)
         assert compatible(record or new, new)
-        record = upgraded(record or new, new, committed=number - 1, watermark_us=None, last_pane=None)
+        record = upgraded(record or new, new, committed=number - 1, watermark_us=None)
         placed = columns.append(pa.field(EVENT_TIME, pa.int64())) if job.has_panes else columns
         row: Row = {"n": number, "x": value if columns is again else 0.5, EVENT_TIME: 10}
         steps: list[Step] = [Tick(1_000_000), Rows(pa.Table.from_pylist([row], schema=placed))]

@@ -59,7 +59,9 @@ class UpgradedJob:
         watermark = None if header.watermark == NO_WATERMARK else header.watermark
         if declared_part(self.record) != new:
             last = max(header.panes, default=None) if job.has_panes and not keeps_rows(job) else None
-            self.record = upgraded(self.record, new, committed=self.batch, watermark_us=watermark, last_pane=last)
+            self.record = upgraded(
+                self.record, new, committed=self.batch, watermark_us=watermark, last_panes={"": last}
+            )
         self.job = self._with_history(job)
 
     def run(self, steps: list[Step]) -> None:

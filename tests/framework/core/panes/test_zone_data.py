@@ -107,8 +107,7 @@ class Job:
                 new,
                 committed=self.batch,
                 watermark_us=self.watermark,
-                last_pane=None,
-                edges_until_us=max((one for one in until if one != NO_WATERMARK), default=None),
+                edges_until_us={"": max((one for one in until if one != NO_WATERMARK), default=None)},
             )
         self.spec = replace(job(window), history=History.of(self.record))
         self.run([])
@@ -322,6 +321,6 @@ def test_other_data_keep_the_state_of_each_port(known: dict[str, Calendar]) -> N
     )
     assert {one.compatibility for one in compare_declarations(first, second)} == {Compatibility.COMPATIBLE}
     assert calendars_with_other_data(first, second) == ["window.", "port_1.window."]
-    record = upgraded(first, second, committed=0, watermark_us=None, last_pane=None, edges_until_us=BEGIN)
+    record = upgraded(first, second, committed=0, watermark_us=None, edges_until_us={"": BEGIN})
     (former,) = History.of(record).former_zone_data("America/New_York")
     assert (former.zone_data, former.until_us) == (known["America/New_York"].zone_data, BEGIN)

@@ -151,7 +151,7 @@ def test_a_removed_aggregate_leaves_its_column_and_its_number(tmp_path: Path) ->
         declared(low="min", n="count"),
         committed=8,
         watermark_us=8_000_000,
-        last_pane=4,
+        last_panes={"": 4},
     )[HISTORY]
     assert (back["numbers"], back["retired"], back["begins"]) == ({"n": 1, "low": 2}, {}, {"low": 300_000_000})
 
@@ -160,9 +160,9 @@ def test_until_a_batch_is_committed_the_old_program_goes_on_as_if_nothing_had_be
     """A process was killed after it had recorded a new declaration; tables may have the new columns already."""
     before = declared(low="min", n="count")
     checkpoint = Checkpoint(tmp_path, before)
-    changed = upgraded(before, declared(age=90, n="count", high="max"), committed=7, watermark_us=7, last_pane=4)
+    changed = upgraded(before, declared(age=90, n="count", high="max"), committed=7, watermark_us=7, last_panes={"": 4})
     checkpoint.known = replace(checkpoint.known, declaration=changed)
-    back = upgraded(changed, before, committed=7, watermark_us=7, last_pane=4)
+    back = upgraded(changed, before, committed=7, watermark_us=7, last_panes={"": 4})
     assert History.of(back) == replace(History.of(before), retired={"high": "int64"})
     assert compare_declarations(in_force(changed, 7), before) == compare_declarations(before, before)
     assert in_force(changed, 8) is changed
@@ -170,9 +170,7 @@ def test_until_a_batch_is_committed_the_old_program_goes_on_as_if_nothing_had_be
 
 def test_after_a_reset_tables_keep_the_columns_of_what_was_removed() -> None:
     """The log keeps its rows, and so its columns; of the state nothing is left."""
-    removed = upgraded(
-        declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=None, last_pane=None
-    )
+    removed = upgraded(declared(low="min", n="count"), declared(n="count"), committed=7, watermark_us=None)
     history = History.of(begun_again(removed, declared(n="count", high="max")))
     assert (history.retired, history.numbers) == ({"low": "int64"}, {"n": 0, "high": 1})
     assert begun_again(declared(n="count"), declared(low="min")) == declared(low="min")
@@ -229,9 +227,13 @@ def test_each_aggregate_is_compared_for_itself_whatever_its_name_is() -> None:
 def test_columns_that_no_table_has_got_are_not_kept(tmp_path: Path) -> None:
     """A declaration was only recorded: tables may be unable to get its columns, and then no start could follow it."""
     before = declared(low="min", n="count")
-    recorded = upgraded(before, declared(high="max", low="min", n="count"), committed=7, watermark_us=7, last_pane=4)
+    recorded = upgraded(
+        before, declared(high="max", low="min", n="count"), committed=7, watermark_us=7, last_panes={"": 4}
+    )
     checkpoint = Checkpoint(tmp_path, recorded)
-    back = replace(checkpoint.known, declaration=upgraded(recorded, before, committed=7, watermark_us=7, last_pane=4))
+    back = replace(
+        checkpoint.known, declaration=upgraded(recorded, before, committed=7, watermark_us=7, last_panes={"": 4})
+    )
     assert History.of(back.declaration).retired == {"high": "int64"}
     for view, kept in ((["n"], {}), (["n", "high"], {"high": "int64"})):
         found = without_columns_of_no_table(back, {"log": columns("n", "low"), "view": columns(*view), "metrics": {}})
