@@ -23,6 +23,7 @@ from panekeeper.state.checkpoint.folder import (
     CheckpointFolder,
     control_file,
     control_file_number,
+    numbers_in,
     read_object,
 )
 from panekeeper.state.spark_logs import has_read, log_lines, needed_entries, text_lines
@@ -64,14 +65,14 @@ def end_query_elsewhere(folder: CheckpointFolder, why: str) -> None:
 
 def remove_ends_elsewhere(folder: CheckpointFolder) -> None:
     """Remove what `end_query_elsewhere` has written: a query that has its checkpoint in this folder is to read on."""
-    for number in _numbers(folder):
+    for number in numbers_in(folder, CONTROL_FOLDER):
         if str(folder.read_json(control_file(number))["kind"]).startswith(ELSEWHERE):
             folder.remove(control_file(number))
 
 
 def newest_control_file(folder: CheckpointFolder) -> int:
     """Return the number of the newest control file; 0 if there is none."""
-    return max(_numbers(folder), default=0)
+    return max(numbers_in(folder, CONTROL_FOLDER), default=0)
 
 
 def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:
@@ -80,7 +81,7 @@ def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:
     The newest keeps the numbering.
     """
     stay = []
-    for one in _numbers(folder):
+    for one in numbers_in(folder, CONTROL_FOLDER):
         if one < number:
             folder.remove(control_file(one))
         else:
@@ -133,7 +134,7 @@ def remove_unread_flushes(
     read the flush. `before` is the number of the control file with which this run began.
     """
     read = newest_control_file_read(folder)
-    unread = [control_file(one) for one in _numbers(folder) if read < one < before]
+    unread = [control_file(one) for one in numbers_in(folder, CONTROL_FOLDER) if read < one < before]
     removed = [name for name in unread if (read_object(folder, name) or {}).get("kind") == "flush"]
     for name in removed:
         before_each()
@@ -162,11 +163,6 @@ def prune_control_log(folder: CheckpointFolder, *, before: int, present: Collect
     if len(kept) < len(lines):
         folder.write(name, "\n".join([version, *kept]).encode(), replace=True)
     return len(lines) - len(kept)
-
-
-def _numbers(folder: CheckpointFolder) -> list[int]:
-    found = map(control_file_number, folder.names(CONTROL_FOLDER))
-    return [number for number in found if number is not None]
 
 
 def _control_log(folder: CheckpointFolder) -> tuple[int, list[str]]:

@@ -101,6 +101,12 @@ def control_file_number(name: str) -> int | None:
     return int(stem) if (dot, kind) == (".", "json") and len(stem) == _DIGITS and stem.isdecimal() else None
 
 
+def numbers_in(folder: CheckpointFolder, name: str) -> list[int]:
+    """Return the numbers of the control files, or claims, in a folder of the checkpoint, in ascending order."""
+    found = map(control_file_number, folder.names(name))
+    return [number for number in found if number is not None]
+
+
 _SCHEME_OF_DISK = re.compile("^file:/+")
 
 

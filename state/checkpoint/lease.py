@@ -23,7 +23,7 @@ from panekeeper.state.checkpoint.folder import (
     STOPPED_FILE,
     CheckpointFolder,
     claim_file,
-    control_file_number,
+    numbers_in,
 )
 from panekeeper.state.errors import CheckpointError
 
@@ -279,7 +279,7 @@ def newest_claim(folder: CheckpointFolder) -> LeaseOwner | None:
 
 def newest_claim_number(folder: CheckpointFolder) -> int:
     """Return the number of the newest claim, 0 if there is none."""
-    return max(_claim_numbers(folder), default=0)
+    return max(numbers_in(folder, CLAIMS_FOLDER), default=0)
 
 
 def make_claim(folder: CheckpointFolder, owner: LeaseOwner, after: int) -> LeaseOwner:
@@ -313,7 +313,7 @@ def drop_claim(folder: CheckpointFolder, owner: LeaseOwner) -> None:
 
 def remove_older_claims(folder: CheckpointFolder, owner: LeaseOwner) -> None:
     """Remove the claims before that of the new owner: from here on, no earlier owner has the lease any more."""
-    for number in _claim_numbers(folder):
+    for number in numbers_in(folder, CLAIMS_FOLDER):
         if number < owner.claim:
             folder.remove(claim_file(number))
 
@@ -325,8 +325,3 @@ def is_exclusive(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
     except FileExistsError:
         return True
     return False
-
-
-def _claim_numbers(folder: CheckpointFolder) -> list[int]:
-    found = map(control_file_number, folder.names(CLAIMS_FOLDER))
-    return [number for number in found if number is not None]
