@@ -6,6 +6,9 @@ as fast (docs/decisions/0015-cpu-of-a-batch.md).
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -40,8 +43,7 @@ def ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     order = stable_order(values)
     ascending = values[order]
-    is_new = np.ones(len(values), dtype=np.bool_)
-    is_new[1:] = ascending[1:] != ascending[:-1]
+    is_new = changes(ascending)
     ranks = np.empty(len(values), dtype=np.int64)
     ranks[order] = np.cumsum(is_new) - 1
     return ascending[is_new], ranks
@@ -54,9 +56,24 @@ def distinct(values: np.ndarray) -> np.ndarray:
     array([3, 7])
     """
     ascending = values if (values[1:] >= values[:-1]).all() else values[_order(values)]
-    is_new = np.ones(len(values), dtype=np.bool_)
-    is_new[1:] = ascending[1:] != ascending[:-1]
-    return ascending[is_new]
+    found: np.ndarray = ascending[changes(ascending)]
+    return found
+
+
+def changes(*columns: np.ndarray) -> np.ndarray:
+    """Return which entries differ from the one before, in any of the columns; the first one does."""
+    found = np.ones(len(columns[0]), dtype=np.bool_)
+    found[1:] = reduce(or_, [column[1:] != column[:-1] for column in columns])
+    return found
+
+
+def bounds(sizes: np.ndarray) -> np.ndarray:
+    """Return where each of some runs begins that lie end to end, and where the last one ends; of bools, how many hold.
+
+    >>> bounds(np.array([2, 0, 1]))
+    array([0, 2, 2, 3])
+    """
+    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
 def _order(values: np.ndarray) -> np.ndarray:
@@ -83,6 +100,6 @@ def gather_ranges(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.nda
     (array([5, 6, 0]), array([0, 2, 3]))
     """
     lengths = high - low
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    offsets = bounds(lengths)
     positions = np.arange(offsets[-1]) + np.repeat(low - offsets[:-1], lengths)
     return positions, offsets

@@ -25,10 +25,13 @@ from panekeeper.framework.core.aggregates.columns import (
     combine,
     has_absolute_code,
     has_rank,
+    lists,
+    offsets_of,
     raw_values,
     valid_mask,
 )
 from panekeeper.framework.core.aggregates.protocol import Accumulator, State, fold_changed_cells
+from panekeeper.framework.core.stable_order import bounds, changes
 
 Hashes = NDArray[np.uint64]
 
@@ -126,7 +129,7 @@ class ApproxDistinct(Accumulator):
 
     def _fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
         array = combine(rows.column(self.inputs[0]))
-        ends, held = _lists(state[0])
+        ends, held = _hashes(state[0])
         owners = np.repeat(np.arange(len(state[0])), np.diff(ends))
         fresh = stable_hashes(array.drop_null())
         return [
@@ -138,9 +141,9 @@ class ApproxDistinct(Accumulator):
         ]
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
-        ends, held = _lists(self.with_empty_columns(state)[0])
+        ends, held = _hashes(self.with_empty_columns(state)[0])
         begin, size = ends[lo], ends[hi] - ends[lo]
-        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(size)])
+        total = bounds(size)
         blocks, start = [pa.array([], pa.list_(pa.uint64()))], 0
         while start < len(lo):
             end = max(int(np.searchsorted(total, total[start] + _MERGED_AT_ONCE, side="right")) - 1, start + 1)
@@ -152,7 +155,7 @@ class ApproxDistinct(Accumulator):
         return [pa.concat_arrays(blocks)]
 
     def finish(self, state: State) -> pa.Array:
-        ends, held = _lists(self.with_empty_columns(state)[0])
+        ends, held = _hashes(self.with_empty_columns(state)[0])
         counts = np.diff(ends)
         full = counts == SKETCH_SIZE
         counts[full] = estimate(held[ends[1:][full] - 1], SKETCH_SIZE)
@@ -165,27 +168,22 @@ def estimate(largest: Hashes, size: int) -> Ints:
     return np.maximum(np.rint((size - 1) / fraction).astype(np.int64), size)
 
 
-def _lists(column: pa.Array) -> tuple[Ints, Hashes]:
+def _hashes(column: pa.Array) -> tuple[Ints, Hashes]:
     """Return where each list begins, plus where the last one ends, and the entries of all lists."""
-    if len(column) == 0:
-        return np.zeros(1, dtype=np.int64), np.empty(0, dtype=np.uint64)
-    offsets = column.offsets.to_numpy().astype(np.int64)
-    return offsets - offsets[0], raw_values(column.values)[offsets[0] : offsets[-1]]
+    return offsets_of(column), raw_values(column.flatten())
 
 
 def _smallest(owners: Ints, hashes: Hashes, n: int) -> pa.Array:
     """Return for each owner 0..n-1 its K smallest distinct hashes, rising."""
     order = order_by_hash(owners, hashes, n)
     owners, hashes = owners[order], hashes[order]
-    new = np.ones(len(owners), dtype=np.bool_)
-    new[1:] = (owners[1:] != owners[:-1]) | (hashes[1:] != hashes[:-1])
+    new = changes(owners, hashes)
     owners, hashes = owners[new], hashes[new]
     counts = np.bincount(owners, minlength=n)
     if counts.max(initial=0) > SKETCH_SIZE:
         rank = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
         hashes, counts = hashes[rank < SKETCH_SIZE], np.minimum(counts, SKETCH_SIZE)
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), pa.array(hashes))
+    return lists(counts, pa.array(hashes), pa.list_(pa.uint64()))
 
 
 def order_by_hash(owners: Ints, hashes: Hashes, n: int) -> Ints:

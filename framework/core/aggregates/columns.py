@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from panekeeper.framework.core.stable_order import bounds
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -109,6 +111,22 @@ def whole_numbers(values: list[int | None], kind: pa.DataType) -> pa.Array:
     parts = b"".join((value or 0).to_bytes(16, "little", signed=True) for value in values)
     present = pa.array([value is not None for value in values], pa.bool_())
     return pa.Array.from_buffers(kind, len(values), [present.buffers()[1], pa.py_buffer(parts)])
+
+
+def lists(sizes: Ints, values: pa.Array, kind: pa.DataType, missing: Bools | None = None) -> pa.Array:
+    """Return values as lists of these sizes; null where `missing`."""
+    offsets = bounds(sizes).astype(np.int32)
+    mask = None if missing is None or not missing.any() else pa.array(missing)
+    return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=mask)
+
+
+def offsets_of(column: pa.Array) -> Ints:
+    """Return where each list begins in `column.flatten()`, plus where the last one ends."""
+    if len(column) == 0:
+        return np.zeros(1, dtype=np.int64)
+    offsets: Ints = column.offsets.to_numpy().astype(np.int64)
+    begins: Ints = offsets - offsets[0]
+    return begins
 
 
 def _dtype(kind: pa.DataType) -> np.dtype[Any]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.columns import Bools, Ints, combine
 from panekeeper.framework.core.aggregates.protocol import Accumulator, PartRows, State
+from panekeeper.framework.core.stable_order import bounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,18 +64,13 @@ class OfSomeRows(Accumulator):
 
     def from_content(self, rows: pa.Table, offsets: Ints) -> pa.Array:
         holds = self._holds(rows)
-        return self.of.from_content(rows.filter(pa.array(holds)), _number_before(holds)[offsets])
+        return self.of.from_content(rows.filter(pa.array(holds)), bounds(holds)[offsets])
 
     def from_ranges(self, rows: pa.Table, lo: Ints, hi: Ints) -> pa.Array:
         holds = self._holds(rows)
-        before = _number_before(holds)
+        before = bounds(holds)
         return self.of.from_ranges(rows.filter(pa.array(holds)), before[lo], before[hi])
 
     def _holds(self, rows: pa.Table) -> Bools:
         holds: Bools = combine(rows.column(self.condition)).fill_null(False).to_numpy(zero_copy_only=False)
         return holds
-
-
-def _number_before(holds: Bools) -> Ints:
-    """Return how many of the rows before each, and before the end, are taken."""
-    return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(holds, dtype=np.int64)])

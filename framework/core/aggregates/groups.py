@@ -4,17 +4,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate, pairwise
-from operator import or_
 
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.aggregates.columns import Bools, Ints, combine, order_codes, valid_mask
+from panekeeper.framework.core.aggregates.columns import (
+    Bools,
+    Ints,
+    combine,
+    lists,
+    offsets_of,
+    order_codes,
+    valid_mask,
+)
 from panekeeper.framework.core.aggregates.protocol import SUM_OVERFLOW, Accumulator, State, fold_changed_cells
-from panekeeper.framework.core.aggregates.tallies import lists, offsets_of
-from panekeeper.framework.core.stable_order import gather_ranges
+from panekeeper.framework.core.stable_order import changes, gather_ranges
 
 RANK = "rank"
 
@@ -129,9 +134,7 @@ def _grouped(owners: Ints, keys: list[pa.Array]) -> tuple[Ints, Bools]:
         valid = valid_mask(key)
         columns += [valid.astype(np.int64), np.where(valid, order_codes(key)[0], 0)]
     order = np.lexsort(columns[::-1])
-    first = np.ones(len(order), dtype=np.bool_)
-    first[1:] = reduce(or_, [column[order][1:] != column[order][:-1] for column in columns])
-    return order, first
+    return order, changes(*(column[order] for column in columns))
 
 
 def exploded(results: pa.Array) -> tuple[Ints, list[pa.Array]]:

@@ -28,6 +28,7 @@ from panekeeper.framework.core.aggregates.columns import (
 )
 from panekeeper.framework.core.aggregates.protocol import Accumulator, PartRows, State
 from panekeeper.framework.core.aggregates.ranges import PartialColumns, merge_ranges, running_sums, sum_ranges
+from panekeeper.framework.core.stable_order import bounds
 from panekeeper.framework.declarations.errors import InputError
 
 _HALF = 32
@@ -97,7 +98,7 @@ class FloatSum(Accumulator):
         mask = validity_or_none(combine(rows.table.column(self.inputs[0])))
         rows = rows if mask is None else rows.only(mask)
         values = raw_values(combine(rows.table.column(self.inputs[0]))).astype(np.float64, copy=False)[rows.order]
-        until = np.concatenate([[0], np.cumsum(np.bincount(rows.parts, minlength=int(offsets[-1])))])
+        until = bounds(np.bincount(rows.parts, minlength=int(offsets[-1])))
         cells, first = np.repeat(np.arange(len(counts)), np.diff(offsets)), until[offsets]
         numbers = until[1:] - first[cells]
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
-from operator import or_
 
 import numpy as np
 import pyarrow as pa
@@ -27,12 +25,14 @@ from panekeeper.framework.core.aggregates.columns import (
     canonical_nan,
     combine,
     has_absolute_code,
+    lists,
+    offsets_of,
     order_codes,
     raw_values,
     valid_mask,
 )
 from panekeeper.framework.core.aggregates.protocol import DISTINCT_OVERFLOW, Accumulator, State, fold_changed_cells
-from panekeeper.framework.core.stable_order import gather_ranges
+from panekeeper.framework.core.stable_order import bounds, changes, gather_ranges
 from panekeeper.framework.declarations.errors import InputError
 
 _MERGED_AT_ONCE = 2**18
@@ -97,7 +97,7 @@ class Tally(Accumulator):
         if ((hi - lo) == 1).all():
             return [column.take(pa.array(lo)) for column in state]
         ends = offsets_of(state[0])
-        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(ends[hi] - ends[lo])])
+        total = bounds(ends[hi] - ends[lo])
         blocks, start = [[pa.array([], kind)] for kind in self.state_types()], 0
         while start < len(lo):
             end = max(int(np.searchsorted(total, total[start] + _MERGED_AT_ONCE, side="right")) - 1, start + 1)
@@ -122,12 +122,8 @@ class Tally(Accumulator):
             kept = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes) <= self.at_most
             values, sizes = values.filter(pa.array(kept)), np.minimum(sizes, self.at_most + 1)
             counts = counts[kept] if self.counted else counts
-        offsets = pa.array(np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)]).astype(np.int32))
         columns = [values, *([pa.array(counts)] if self.counted else [])]
-        return [
-            pa.ListArray.from_arrays(offsets, column, type=kind)
-            for column, kind in zip(columns, self.state_types(), strict=True)
-        ]
+        return [lists(sizes, column, kind) for column, kind in zip(columns, self.state_types(), strict=True)]
 
     def _require_known(self, sizes: Ints) -> None:
         """Raise `InputError` if a cell has more distinct values than there may be."""
@@ -198,7 +194,7 @@ class Quantiles(Tally):
         sizes = np.diff(offsets_of(state[0]))
         values, counts = state[0].flatten(), raw_values(state[1].flatten())
         order = np.lexsort((order_codes(values)[0], np.repeat(np.arange(len(sizes)), sizes)))
-        until = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts[order])])
+        until = bounds(counts[order])
         begins = until[np.cumsum(sizes) - sizes]
         numbers = (until[np.cumsum(sizes)] - begins).astype(object)
         places = np.empty((len(sizes), len(self.ranks)), dtype=np.int64)
@@ -244,22 +240,6 @@ def _middles(buckets: Ints, *, without_fraction: bool) -> Floats:
     return canonical_nan(np.where(buckets < -1, -middle, middle))
 
 
-def lists(sizes: Ints, values: pa.Array, kind: pa.DataType, missing: Bools | None = None) -> pa.Array:
-    """Return values as lists of these sizes; null where `missing`."""
-    offsets = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)]).astype(np.int32)
-    mask = None if missing is None or not missing.any() else pa.array(missing)
-    return pa.ListArray.from_arrays(pa.array(offsets), values, type=kind, mask=mask)
-
-
-def offsets_of(column: pa.Array) -> Ints:
-    """Return where each list begins in `column.flatten()`, plus where the last one ends."""
-    if len(column) == 0:
-        return np.zeros(1, dtype=np.int64)
-    offsets: Ints = column.offsets.to_numpy().astype(np.int64)
-    begins: Ints = offsets - offsets[0]
-    return begins
-
-
 def _normal(values: pa.Array) -> pa.Array:
     """Return values so that equal ones have equal bits: one NaN, and 0.0 for -0.0."""
     if not pa.types.is_floating(values.type):
@@ -280,15 +260,8 @@ def _order(owners: Ints, values: pa.Array, n: int) -> tuple[Ints, Bools]:
     """Return the order by owner 0..n-1, then hash of the value, and which entry is the first with its value there."""
     hashes, numbers = _hashes_of(values)
     order = order_by_hash(owners, hashes, n)
-    first = _changes(owners[order], hashes[order])
-    if numbers is not None and (_changes(numbers[order]) & ~first).any():  # values of one hash
+    first = changes(owners[order], hashes[order])
+    if numbers is not None and (changes(numbers[order]) & ~first).any():  # values of one hash
         order = np.lexsort((order_codes(values)[0], hashes, owners))
-        first = _changes(owners[order], numbers[order])
+        first = changes(owners[order], numbers[order])
     return order, first
-
-
-def _changes(*columns: Ints | Hashes) -> Bools:
-    """Return which entries differ from the one before, in any of the columns."""
-    changes = np.ones(len(columns[0]), dtype=np.bool_)
-    changes[1:] = reduce(or_, [column[1:] != column[:-1] for column in columns])
-    return changes

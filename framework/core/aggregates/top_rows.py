@@ -8,9 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.aggregates.columns import Ints, combine, order_codes, raw_values, valid_mask
+from panekeeper.framework.core.aggregates.columns import (
+    Ints,
+    combine,
+    lists,
+    offsets_of,
+    order_codes,
+    raw_values,
+    valid_mask,
+)
 from panekeeper.framework.core.aggregates.protocol import Accumulator, State, fold_changed_cells
-from panekeeper.framework.core.aggregates.tallies import offsets_of
 from panekeeper.framework.core.stable_order import gather_ranges
 
 _SEQ = "seq"
@@ -72,10 +79,8 @@ class TopRows(Accumulator):
         sizes = np.bincount(owners, minlength=n)
         place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         order = order[place < self.k]
-        ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.minimum(sizes, self.k))])
-        offsets = pa.array(ends.astype(np.int32))
         return [
-            pa.ListArray.from_arrays(offsets, one.take(pa.array(order)), type=kind)
+            lists(np.minimum(sizes, self.k), one.take(pa.array(order)), kind)
             for one, kind in zip(entries, self.state_types(), strict=True)
         ]
 

@@ -22,7 +22,7 @@ from panekeeper.framework.core.arrival.round import Round, RoundRows, ends_of, s
 from panekeeper.framework.core.arrival.timers import Timers
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.stable_order import changes, stable_order
 from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.windows import Batched
 from panekeeper.state.records import NEVER, NO_WATERMARK, SequenceRecord
@@ -48,8 +48,7 @@ def _split_by_age(age: int, codes: np.ndarray, at: np.ndarray, partitions: Parti
     """Yield rounds: a row whose partition has aged out by then is in the next one, where its key begins as new."""
     order = stable_order(codes)
     code, time = codes[order], at[order]
-    first = np.ones(len(code), dtype=bool)
-    first[1:] = code[1:] != code[:-1]
+    first = changes(code)
     before = np.where(first, np.where(partitions.live[code], partitions.last_at[code], time), np.roll(time, 1))
     passed = np.cumsum(time - before >= age)
     start = np.flatnonzero(first)

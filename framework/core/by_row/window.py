@@ -18,7 +18,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.panes.pane_index import SortedCells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
-from panekeeper.framework.core.stable_order import stable_order
+from panekeeper.framework.core.stable_order import bounds, changes, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.state.records import NO_WATERMARK, ByRowRecord
@@ -204,7 +204,7 @@ class SlidingByRowWindow:
         first = max(int(times.min()), previous - self.window.age_us)
         codes, lasts, low, high = self.windows(rows, first, min(int(times.max()) + span, previous - 1))
         is_new = np.isin(rows.numbers, numbers)
-        new, old = (np.concatenate([[0], np.cumsum(some)]) for some in (is_new, ~is_new))
+        new, old = (bounds(some) for some in (is_new, ~is_new))
 
         def has_old(low: np.ndarray, high: np.ndarray) -> np.ndarray:
             found: np.ndarray = old[high] > old[low]
@@ -234,8 +234,7 @@ class SlidingByRowWindow:
         codes, lasts = codes[some], lasts[some]
         order = stable_order(codes, lasts)
         codes, lasts = codes[order], lasts[order]
-        distinct = np.ones(len(codes), dtype=np.bool_)
-        distinct[1:] = (codes[1:] != codes[:-1]) | (lasts[1:] != lasts[:-1])
+        distinct = changes(codes, lasts)
         codes, lasts = codes[distinct], lasts[distinct]
         low, high = rows.between(codes, lasts - self.window.difference_us, lasts + 1)
         filled = low < high

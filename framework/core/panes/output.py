@@ -29,7 +29,7 @@ from panekeeper.framework.core.panes.window import PaneFiring, PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.result_rows import ResultRows
-from panekeeper.framework.core.stable_order import gather_ranges, stable_order
+from panekeeper.framework.core.stable_order import bounds, gather_ranges, stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason, Timing
 from panekeeper.framework.declarations.operator import Operator
 from panekeeper.state.codec import of_type
@@ -89,7 +89,7 @@ class RowAggregateSource:
         self._buffer.insert(rows.table, rows.codes, rows.slices, rows.seq)
         content, begins, ends = content_at_firings(self._buffer, rows.firings)
         codes, panes = rows.firings.codes, rows.firings.panes
-        total, start, results = np.concatenate([[0], np.cumsum(ends - begins)]), 0, []
+        total, start, results = bounds(ends - begins), 0, []
         while start < len(codes):
             end = int(np.searchsorted(total, total[start] + _ROWS_AT_ONCE, side="right")) - 1
             some = slice(start, max(end, start + 1))

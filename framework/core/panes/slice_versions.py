@@ -14,7 +14,7 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.protocol import PartRows, State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
 from panekeeper.framework.core.panes.pane_index import CellIndex
-from panekeeper.framework.core.stable_order import gather_ranges
+from panekeeper.framework.core.stable_order import bounds, gather_ranges
 
 _MERGED_AT_ONCE = 2**20
 """About so many states of slices are gathered at once."""
@@ -81,7 +81,7 @@ class SliceVersions:
             rounds: it comes after the parts of that round.
         """
         low, high = index.ranges(codes, panes)
-        total, span = np.concatenate([[0], np.cumsum(high - low)]), int(self.rounds.max()) + 1
+        total, span = bounds(high - low), int(self.rounds.max()) + 1
         keys, start = self.cells * span + self.rounds, 0
         by_key = np.argsort(keys)
         keys = keys[by_key]
@@ -95,7 +95,7 @@ class SliceVersions:
             is_held = np.where(cells < self.held, cells, _NONE)
             states = np.where(self.cells[at] == cells, self.held + at, is_held)
             is_there = states != _NONE
-            before = np.concatenate([[0], np.cumsum(is_there)])[offsets]
+            before = bounds(is_there)[offsets]
             yield some, states[is_there], before[:-1], before[1:]
             start = some.stop
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.aggregates.columns import combine
+from panekeeper.framework.core.aggregates.columns import combine, lists
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import ranked, stable_order
 from panekeeper.state.codec import with_columns
@@ -151,8 +151,7 @@ class OpenSessions:
         is_theirs = owner >= 0
         owner, start = owner[is_theirs], self._start[is_theirs]
         order = stable_order(start, owner)
-        offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(at)))]).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(start[order], pa.int64()))
+        return lists(np.bincount(owner, minlength=len(at)), pa.array(start[order]), pa.list_(pa.int64()))
 
     def replaced(self, at: np.ndarray) -> pa.ListArray:
         """Return the starts of results that are taken back once these sessions fire: all that are not their own."""
@@ -160,9 +159,7 @@ class OpenSessions:
         owner = np.repeat(np.arange(len(at)), np.diff(standing.offsets.to_numpy()))
         start = standing.flatten().to_numpy()
         other = start != self.columns.first[at][owner]
-        counts = np.bincount(owner[other], minlength=len(at))
-        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
-        return pa.ListArray.from_arrays(pa.array(offsets), pa.array(start[other], pa.int64()))
+        return lists(np.bincount(owner[other], minlength=len(at)), pa.array(start[other]), pa.list_(pa.int64()))
 
     def join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         """Make one session of all that has one label; sessions that no row has joined stay as they are.

@@ -22,6 +22,7 @@ from panekeeper.framework.core.arrival.round import (
     count_new_rows,
     due_timers,
 )
+from panekeeper.framework.core.stable_order import changes
 from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.policies import Time
 
@@ -100,9 +101,7 @@ class TimeEviction:
         codes = self._codes[late]
         positions = late - np.searchsorted(self._codes, codes)
         instants = end_at[codes] if self._round_rows.after_outage else self._due[late]
-        opens = np.ones(len(late), dtype=bool)
-        opens[1:] = (codes[1:] != codes[:-1]) | (instants[1:] != instants[:-1])
-        first = np.flatnonzero(opens)
+        first = np.flatnonzero(changes(codes, instants))
         last = np.append(first[1:], len(late)) - 1
         high = positions[last] + 1 if len(late) else positions[first]
         evicted = (codes[first], instants[first])
