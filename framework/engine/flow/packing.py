@@ -99,8 +99,9 @@ PACKED = pa.schema(
     ]
 )
 
-_BATCH_ID = "streaming.sql.batchId"  # set by Spark for every task of a micro-batch
-_QUERY_ID = "sql.streaming.queryId"  # and of a streaming query
+BATCH_ID = "streaming.sql.batchId"
+"""What Spark sets for every task of a micro-batch: its number."""
+_QUERY_ID = "sql.streaming.queryId"  # for every task of a streaming query
 _OFFSET_LOG = "v1"
 
 MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "evict")} | {
@@ -464,7 +465,7 @@ class BatchWatermark:
             return None
         try:
             owner = json.loads((self.folder / METADATA_FILE).read_text(encoding="utf-8"))["id"]
-            batch = self.folder / OFFSETS_FOLDER / str(context.getLocalProperty(_BATCH_ID))
+            batch = self.folder / OFFSETS_FOLDER / str(context.getLocalProperty(BATCH_ID))
             version, watermark, *_ = batch.read_text(encoding="utf-8").splitlines()
             if owner != context.getLocalProperty(_QUERY_ID) or version != _OFFSET_LOG:
                 return None

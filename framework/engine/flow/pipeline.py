@@ -313,6 +313,11 @@ def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     return spark.createDataFrame(free, spark_schema(free.schema))
 
 
+def as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
+    """Return rows as a frame; those that the driver has, for one file."""
+    return frame_of(spark, rows).coalesce(1) if isinstance(rows, pa.Table) else rows
+
+
 def spark_schema(schema: pa.Schema) -> StructType:
     """Return the Spark types of an Arrow schema."""
     return from_arrow_schema(schema)

@@ -30,7 +30,7 @@ from panekeeper.framework.core.steps import BatchOutcome, in_quarantine_of
 from panekeeper.framework.declarations.errors import CheckpointError, utf8_errors
 from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts, to_segment
+from panekeeper.framework.engine.flow.packing import BATCH_ID, PackedRow, from_segment, input_counts, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS, ELSEWHERE
 from panekeeper.state.checkpoint.job_record import RunRecord
@@ -54,7 +54,6 @@ VIEW = "view"
 REJECTED = "rejected"
 """Tag of the rows that the quarantine gets."""
 
-_BATCH_ID = "streaming.sql.batchId"  # set by Spark for every task of a micro-batch
 _REASONS = {
     "flush": CheckpointReason.FINAL,
     "savepoint": CheckpointReason.SAVEPOINT,
@@ -133,7 +132,7 @@ class KeyGroupProcessor(StatefulProcessor):
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("a checkpoint has a number only inside a task of a micro-batch")
-        number, run = int(context.getLocalProperty(_BATCH_ID) or 0), self._run_record
+        number, run = int(context.getLocalProperty(BATCH_ID) or 0), self._run_record
         attempt = (run.attempt if number == run.interrupted_batch else 1) + context.attemptNumber()
         return checkpoint_of(packed, self._ports, number=number, group=group, attempt=attempt, run=run)
 

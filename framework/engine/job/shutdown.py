@@ -41,11 +41,7 @@ class RunningJob(Protocol):
         ...
 
     def await_end(self, timeout: float) -> bool:
-        """Wait until a job ends, end it if a signal comes that wants that, and return whether it has ended.
-
-        `is_over` waits for so many seconds for the end. Raises `KeyboardInterrupt` if Ctrl-C has ended it; or, in the
-        kernel of a notebook, the wait.
-        """
+        """Wait for so many seconds at most for its end, and return whether it has ended."""
         ...
 
     def drain(self) -> object:

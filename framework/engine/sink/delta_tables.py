@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pyarrow as pa
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
-from panekeeper.framework.engine.flow.pipeline import frame_of
+from panekeeper.framework.engine.flow.pipeline import as_frame
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink import spark_table
@@ -69,7 +69,7 @@ class DeltaTables:
                 "job that shares the table. Start the job again when that is over: it resumes with the same batch"
             )
         self._require_as_recorded(spark, to)
-        spark_table.append(_as_frame(spark, rows), to.path, to.transaction, of.number)
+        spark_table.append(as_frame(spark, rows), to.path, to.transaction, of.number)
         self.reopen(to.path)
 
     def merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
@@ -91,7 +91,7 @@ class DeltaTables:
         with self.session_lock:
             spark_table.merge(
                 spark,
-                _as_frame(spark, newest),
+                as_frame(spark, newest),
                 to.path,
                 condition=" AND ".join(same),
                 newer_by=newer_by,
@@ -208,10 +208,6 @@ class DeltaTables:
             self.by_library(spark, to.path, lambda table: table.append_files(files, to.transaction, of.number))
             is not None
         )
-
-
-def _as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
-    return frame_of(spark, rows).coalesce(1) if isinstance(rows, pa.Table) else rows
 
 
 def _options(spark: SparkSession, path: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.declarations.errors import SchemaMismatch
-from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema, unpack
+from panekeeper.framework.engine.flow.pipeline import as_frame, spark_schema, unpack
 from panekeeper.framework.engine.flow.processor import REJECTED, RESULTS
 from panekeeper.framework.engine.session.columns import column
 from panekeeper.framework.engine.session.spark_errors import all_said
@@ -72,7 +72,7 @@ class TableWriter:
             def commit_to_user_sink() -> None:
                 require_lease()
                 rows = _rows(batch, RESULTS, packed)
-                frame = frame_of(spark, rows).coalesce(1) if isinstance(rows, pa.Table) else rows
+                frame = as_frame(spark, rows)
                 with self.tables.session_lock:  # it may write with the query's session, and must not do so as the view
                     sink.commit(frame, writer=writer, batch=batch.number)
 
