@@ -20,7 +20,7 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Displayed, call_text
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
@@ -324,7 +324,7 @@ def _declared(pipeline: Pipeline) -> dict[str, Any]:
         return {name: one for name, one in shown.items() if name not in _OF_A_WINDOW} | of_each
     operator = None if spec.operator is None else type(spec.operator).__name__
     return {
-        "window": windows[0] if len(windows) == 1 else dict(enumerate(windows)),
+        "window": call_text(windows[0]) if len(windows) == 1 else dict(enumerate(map(call_text, windows))),
         "partition_by": ", ".join(spec.keys.names) or None,
         "event_time": pipeline.intake.event_time,
         "watermark": us_text(pipeline.intake.watermark_us) if pipeline.intake.event_time else None,

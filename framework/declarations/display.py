@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import fields
+from datetime import datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+from panekeeper.framework.declarations.durations import us_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -25,6 +28,24 @@ def format_bytes(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= _KILO
     return f"{size:.3g} TB"
+
+
+def call_text(value: Any) -> str:
+    """Return a declaration as its call, without what is the default.
+
+    A dataclass that has a text of its own is shown by that.
+    """
+    if not hasattr(type(value).__repr__, "__wrapped__"):  # that of a dataclass is wrapped, so that it may have cycles
+        return repr(us_text(round(value / timedelta(microseconds=1))) if isinstance(value, timedelta) else value)
+    given = ((one.name, getattr(value, one.name)) for one in fields(value) if getattr(value, one.name) != one.default)
+    return f"{type(value).__name__}({', '.join(f'{name}={call_text(one)}' for name, one in given)})"
+
+
+class Printed:
+    """A notebook shows what `print` does."""
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001 -- as IPython calls it
+        printer.text(str(self))
 
 
 class Displayed(ABC):
@@ -74,7 +95,8 @@ def text_table(title: str, values: Mapping[str, Any]) -> str:
 def html_table(title: str, values: Mapping[str, Any]) -> str:
     """Return HTML without a style of its own, so that it looks like the page; values of None are left out."""
     rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{_shown(value)}</td></tr>'
+        f'<tr><th style="text-align:left">{escape(name)}</th>'
+        f'<td style="text-align:left;overflow-wrap:anywhere">{_shown(value)}</td></tr>'
         for name, value in values.items()
         if value is not None
     )
@@ -93,6 +115,8 @@ def _lines(value: Any) -> list[str]:
         return [f"{value:%Y-%m-%d %H:%M:%S} UTC"]
     if isinstance(value, int) and not isinstance(value, bool):
         return [f"{value:,}"]
+    if isinstance(value, float):
+        return [f"{value:,.1f}"]
     return str(value).splitlines() or [""]
 
 

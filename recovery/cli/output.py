@@ -30,7 +30,7 @@ def format_number(number: float | None) -> str:
     >>> format_number(1234567), format_number(None)
     ('1,234,567', 'none')
     """
-    return "none" if number is None else f"{number:,}"
+    return "none" if number is None else f"{round(number, 1):,}"
 
 
 def format_age(seconds: float | None) -> str:
@@ -75,7 +75,7 @@ def status_lines(fields: Fields) -> str:
         lines.append(f"watermark: {fields['watermark']}, {format_age(fields['watermark_lag'])} behind the present")
     known = {"rows": "rows", "late": "late", "too late": "dropped", "quarantined": "quarantined"}
     known |= {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
-    counts = [f"{text}: {fields[name]:,}" for text, name in known.items() if fields[name] is not None]
+    counts = [f"{text}: {format_number(fields[name])}" for text, name in known.items() if fields[name] is not None]
     lines += [", ".join(counts)] if counts else []
     if fields["errors"]:
         counts = [f"{reason} {count:,}" for reason, count in fields["errors"].items()]

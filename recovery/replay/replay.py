@@ -22,6 +22,7 @@ from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import in_quarantine_of
+from panekeeper.framework.declarations.display import Printed
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
@@ -81,7 +82,7 @@ class GroupBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay:
+class Replay(Printed):
     """A batch that was run again.
 
     Attributes:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Displayed, format_bytes
 from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
@@ -94,9 +94,9 @@ class Savepoint(Displayed):
 
     def _described(self) -> tuple[str, dict[str, Any]]:
         manifest = self.manifest
-        shown = {"location": self.location, "job": manifest.job, "made_at": manifest.made_at, "batch": manifest.batch}
-        shown |= {"unfinished": manifest.unfinished, "files": len(manifest.files), "bytes": manifest.size}
-        sent = {"bytes_sent": self.bytes_sent, "bytes_reused": self.bytes_reused}
+        shown = {"location": self.location, "job": manifest.job, "made at": manifest.made_at, "batch": manifest.batch}
+        shown |= {"unfinished": manifest.unfinished, "files": len(manifest.files), "size": format_bytes(manifest.size)}
+        sent = {"sent": format_bytes(self.bytes_sent), "reused": format_bytes(self.bytes_reused)}
         return f"savepoint {manifest.name}", {**shown, **sent}
 
 

@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any
 
 from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.declarations.display import Printed
 from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.records import NO_WATERMARK
@@ -134,7 +135,7 @@ class Passed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class Answer(Printed):
     """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each.
 
     `passed` is how the watermark came to fire the pane as complete, where Spark keeps the watermark.

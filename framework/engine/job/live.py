@@ -13,7 +13,7 @@ from panekeeper.framework.engine.job.shutdown import is_in_a_kernel
 from panekeeper.framework.engine.job.status import Status
 from panekeeper.state.checkpoint.clock import monotonic_seconds
 
-_BAR = 30
+_BAR = 20
 _SHARE = 10
 """To look takes at most one part in so many of the time: files of a large folder are counted for it."""
 

@@ -139,7 +139,7 @@ class BatchReport(Displayed):
         times = {name: duration_text(round(one, 3)) for name, one in self.stages.items()}
         late = None if self.late_seconds is None else duration_text(self.late_seconds)
         shown = {"at": self.at, "rows": self.rows, **{name: one or None for name, one in self.counts.items()}}
-        shown |= {"results": self.firings, "watermark": self.watermark, "open_panes": self.open_panes}
+        shown |= {"results": self.firings, "watermark": self.watermark, "open panes": self.open_panes}
         took = {"took": duration_text(round(self.seconds, 3)), **times, "overdue": late}
         return f"batch {self.batch:,}", {**shown, **took, "errors": self.errors or None}
 

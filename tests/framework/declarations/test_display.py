@@ -9,8 +9,21 @@ from typing import Any
 
 from rich.console import Console
 
-from panekeeper import BatchReport, Job, Savepoint, Status, TimeInterval, agg
-from panekeeper.framework.declarations.display import Displayed, html_table
+from panekeeper import (
+    AnyOf,
+    BatchReport,
+    Count,
+    Cumulate,
+    Job,
+    Savepoint,
+    Status,
+    Time,
+    TimeInterval,
+    Tumbling,
+    agg,
+    hours,
+)
+from panekeeper.framework.declarations.display import Displayed, Printed, call_text, html_table
 from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -28,6 +41,28 @@ def test_values_are_shown_as_text_that_breaks_no_page() -> None:
     assert "&lt;b&gt;: 2" in shown
     assert ">True<" in shown
     assert "none" not in shown
+
+
+def test_a_window_is_shown_as_it_was_declared() -> None:
+    """Without what is the default; a duration as a text."""
+    shown = [call_text(one) for one in (Tumbling(AnyOf(Count(50), Time(30))), Cumulate("1 hour", "1 day"))]
+    assert shown == ["Tumbling(evict=AnyOf(Count(size=50), Time(size=30)))", "Cumulate('1 hour', '1 day')"]
+    assert call_text(TimeInterval(hours(1), discard_age="6 hours")) == (
+        "TimeInterval(interval_duration='1h', discard_age='6 hours')"
+    )
+
+
+def test_a_notebook_shows_an_answer_as_print_does() -> None:
+    """By what IPython calls."""
+
+    class Shown(Printed):
+        def __str__(self) -> str:
+            return "fired"
+
+    page = StringIO()
+    printer = type("Printer", (), {"text": page.write})
+    Shown()._repr_pretty_(printer, cycle=False)
+    assert page.getvalue() == "fired"
 
 
 def test_a_declaration_shows_its_window_and_what_is_computed() -> None:
@@ -160,6 +195,6 @@ def test_a_batch_shows_what_it_did_and_how_long_it_took() -> None:
     )
     lines = [line.split() for line in str(report).splitlines()]
     assert lines[0] == ["batch", "1,200"]
-    for line in (["rows", "5"], ["quarantined", "1"], ["took", "1.5s"], ["plan", "1.2s"], ["open_panes", "7"]):
+    for line in (["rows", "5"], ["quarantined", "1"], ["took", "1.5s"], ["plan", "1.2s"], ["open", "panes", "7"]):
         assert line in lines
     assert "refined_late" not in str(report)

@@ -80,7 +80,7 @@ def test_what_a_source_does_not_tell_is_unknown(given: dict[str, Any]) -> None:
 def test_progress_is_a_bar() -> None:
     """With what is left, and how long that takes."""
     found = progress(files=(30, 40))
-    assert found.bar == "█" * 22 + "░" * 8 + " 75%"
+    assert found.bar == "█" * 15 + "░" * 5 + " 75%"
     assert "left       10 files" in str(found)
     assert "time left  about 10s" in str(found)
     assert "75%" in found._repr_html_()
