@@ -44,8 +44,8 @@ def call_text(value: Any) -> str:
 class Printed:
     """A notebook shows what `print` does."""
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:  # noqa: FBT001 -- as IPython calls it
-        printer.text(str(self))
+    def _repr_html_(self) -> str:
+        return f'<pre style="white-space:pre-wrap">{escape(str(self))}</pre>'
 
 
 class Displayed(ABC):

@@ -53,16 +53,13 @@ def test_a_window_is_shown_as_it_was_declared() -> None:
 
 
 def test_a_notebook_shows_an_answer_as_print_does() -> None:
-    """By what IPython calls."""
+    """With its lines."""
 
     class Shown(Printed):
         def __str__(self) -> str:
-            return "fired"
+            return "fired\n  row <1>"
 
-    page = StringIO()
-    printer = type("Printer", (), {"text": page.write})
-    Shown()._repr_pretty_(printer, cycle=False)
-    assert page.getvalue() == "fired"
+    assert ">fired\n  row &lt;1&gt;</pre>" in Shown()._repr_html_()
 
 
 def test_a_declaration_shows_its_window_and_what_is_computed() -> None:
