@@ -45,11 +45,12 @@ def timer_period(window: ArrivalWindow) -> int | None:
 def first_due(window: ArrivalWindow, partitions: Partitions, ready: int, at: np.ndarray) -> np.ndarray:
     """Return the first instant (us) of the timers of partitions that are created at `at`.
 
-    Batch instants are on one grid for the whole window, which begins at `ready` (us), or at the epoch.
+    Batch instants are on one grid for the whole window, which begins at `ready` (us), or the last multiple by then.
     """
     if isinstance(window, Batched):
-        begin = 0 if window.aligned else ready
-        return np.array([batched.first_batch_instant(begin, window.every_us, int(a) - 1) for a in at], dtype=np.int64)
+        every = window.every_us
+        begin = ready - ready % every if window.aligned and every is not None else ready
+        return np.array([batched.first_batch_instant(begin, every, int(a) - 1) for a in at], dtype=np.int64)
     period = timer_period(window)
     if period is None:
         return np.full(len(at), NEVER)

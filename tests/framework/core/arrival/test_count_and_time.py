@@ -86,6 +86,14 @@ def test_aligned_periods_count_from_the_epoch() -> None:
     assert fired(Sliding(evict=Count(9), trigger=Time(10), aligned=True), *script[:3]) == [(10, [1], "TIME")]
 
 
+def test_a_batched_window_that_begins_at_a_multiple_of_its_period_changes_first_at_the_next_one() -> None:
+    """The row at 10 is the first of the window: 20 is the first multiple after it."""
+    script = [[{"t": 10, "v": 1}, {"t": 13, "v": 2}, {"t": 35, "v": 3}]]
+    window = Batched(within=60, every=10, aligned=True)
+    found = run(window, aggregates=ALL, schema="t timestamp, v long", arrival_time="t", script=script)
+    assert [(row["fired_at"], row["all"]) for row in found.in_seconds] == [(20, [1, 2])]
+
+
 def test_a_trigger_fires_by_whichever_is_first_and_both_count_from_there() -> None:
     """Evictions do not change the count."""
     window = Sliding(evict=Count(2), trigger=AnyOf(Count(3), Time(5)))
