@@ -320,7 +320,7 @@ def is_header(kind: str) -> bool:
     >>> is_header("port 1/header"), is_header("port 1/rows")
     (True, False)
     """
-    return kind in (HANDLERS, HORIZON) or kind.endswith(("/header", SESSIONS_KIND))
+    return kind in ("header", HANDLERS, HORIZON) or kind.endswith(("/header", SESSIONS_KIND))
 
 
 Source = tuple[int, str]

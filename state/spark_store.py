@@ -1,9 +1,10 @@
 # ruff: noqa: D102 -- what these methods mean is said in `KeyGroupStore`
-"""The state of one key group in Spark's state store (RocksDB): a value "header", a map "segments", a value "timer".
+"""The state of one key group in Spark's state store (RocksDB): a map "segments", the header and the timer among them.
 
 Every call is a blocking round trip to the JVM (measured: 0.2 to 5 ms), and reading costs by stored byte; so the
-core keeps few, large, compressed entries, reads them by key and drops them whole. This is the only file of
-`state` that imports pyspark.
+core keeps few, large, compressed entries, reads them by key and drops them whole. It is one map as Spark reads the
+state of a checkpoint by variable, and opens its files anew for each. This is the only file of `state` that imports
+pyspark.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from panekeeper.state.store import KeyGroupStore
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-HEADER = "header"
 SEGMENTS = "segments"
+HEADER = "header"
+"""Kind of the header of a group, which is one segment."""
 TIMER = "timer"
+"""Kind of the timer that Spark has for a group: its ms, as text."""
 
 # Structs, not DDL strings: parsing a string costs a call to the JVM in every task.
 _VALUE = StructType([StructField("body", BinaryType())])
-_TIMER_VALUE = StructType([StructField("ms", LongType())])
 _KEY = StructType([StructField("kind", StringType()), StructField("slot", LongType()), StructField("seq", LongType())])
 
 
@@ -31,17 +33,25 @@ class SparkStore(KeyGroupStore):
     """A `KeyGroupStore` on the state of the key that Spark is processing. Made in `StatefulProcessor.init`."""
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self._header = handle.getValueState(HEADER, _VALUE)
         self._segments = handle.getMapState(SEGMENTS, _KEY, _VALUE)
-        self.timer = handle.getValueState(TIMER, _TIMER_VALUE)
-        """The timer that Spark has for the group, ms; none if it has none. Only of windows in event time."""
+
+    def read_timer(self) -> int | None:
+        """Return the timer that Spark has for the group, ms; none if it has none. Only of windows in event time."""
+        value = self.find(TIMER, 0, 0)
+        return None if value is None else int(value)
+
+    def write_timer(self, ms: int | None) -> None:
+        """Store the timer that Spark has now."""
+        if ms is None:
+            self.remove(TIMER, 0, 0)
+        else:
+            self.write(TIMER, 0, 0, str(ms).encode())
 
     def read_header(self) -> bytes | None:
-        value = self._header.get()
-        return None if value is None else bytes(value[0])
+        return self.find(HEADER, 0, 0)
 
     def write_header(self, value: bytes) -> None:
-        self._header.update((value,))
+        self.write(HEADER, 0, 0, value)
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         value = self._segments.getValue((kind, slot, seq))

@@ -32,7 +32,7 @@ from panekeeper.recovery.inspector.opened import Opened, opened
 from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.records import HORIZON
-from panekeeper.state.spark_store import HEADER, SEGMENTS
+from panekeeper.state.spark_store import HEADER
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -165,22 +165,14 @@ def stored_group(state: Opened, ports: list[RecordedPort], in_group: Column) -> 
     """Return the stored values of one key group that say what is open, and how far event time has come."""
     with format_of_state(state.spark):
         rows = _stored(state, ports, HORIZON).where(in_group).select(*_VALUE).collect()
-    entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows if kind is not None}
-    return MemoryStore(next((bytes(body) for kind, _, _, body in rows if kind is None), None), entries)
+    entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows}
+    return MemoryStore(entries.pop((HEADER, 0, 0), None), entries)
 
 
 def _stored(state: Opened, ports: list[RecordedPort], *more: str) -> DataFrame:
-    """Return the stored values that say what is open: key group, kind, slot, number and body; a header has no kind."""
-    spark, place, batch = state.spark, state.files.place, state.batch
-    nothing = [
-        F.lit(None).cast(kind).alias(name) for name, kind in (("kind", "string"), ("slot", "long"), ("seq", "long"))
-    ]
-    headers = stored_state(spark, place, HEADER, batch).select("key.g", *nothing, "value.body")
-    kinds = [*more, *(kind for one in ports for kind in stored_kinds(one))]
-    if not kinds:
-        return headers
-    segments = stored_state(spark, place, SEGMENTS, batch).where(F.col("user_map_key.kind").isin(kinds))
-    return headers.union(segments.select("key.g", "user_map_key.*", "user_map_value.body"))
+    """Return the stored values that say what is open, and these kinds, as `stored_state` has them."""
+    kinds = [HEADER, *more, *(kind for one in ports for kind in stored_kinds(one))]
+    return stored_state(state.spark, state.files.place, state.batch).where(F.col("kind").isin(kinds))
 
 
 @dataclass(frozen=True)
@@ -208,13 +200,10 @@ class _OpenInGroup:
 
     def rows(self, stored: pa.Table) -> pa.Table:
         """Return what is open."""
-        header, entries = None, {}
-        for kind, slot, seq, body in zip(*(stored.column(name).to_pylist() for name in _VALUE), strict=True):
-            if kind is None:
-                header = body
-            else:
-                entries[kind, slot, seq] = body
-        found = open_work(self.port, MemoryStore(header, entries), by_partition=self.by_partition)
+        values = zip(*(stored.column(name).to_pylist() for name in _VALUE), strict=True)
+        entries = {(kind, slot, seq): body for kind, slot, seq, body in values}
+        store = MemoryStore(entries.pop((HEADER, 0, 0), None), entries)
+        found = open_work(self.port, store, by_partition=self.by_partition)
         columns, schema, keys = found.columns, self.schema, len(self.port.log_keys)
         more = [self.port.number] * self.has_ports + [self.port.window] * self.has_windows
         columns[keys:keys] = [pa.chunked_array([pa.array([one] * found.num_rows)]) for one in more]

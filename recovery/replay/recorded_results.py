@@ -13,11 +13,11 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.errors import CorruptState
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.state.spark_store import HEADER, SEGMENTS, TIMER
+from panekeeper.state.spark_store import HEADER, TIMER
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 @dataclass
@@ -30,10 +30,10 @@ class StoredGroups:
     def put(self, rows: pa.Table) -> None:
         """Take over stored values, those of the same place in their order; one without a body is gone."""
         for g, kind, slot, seq, body in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            if kind is None:
+            if kind == HEADER:
                 self.stores[g].header = body
-            elif not kind:
-                self.timers[g] = slot
+            elif kind == TIMER:
+                self.timers[g] = 0 if body is None else int(body)
             elif body is None:
                 self.stores[g].remove(kind, slot, seq)
             else:
@@ -41,19 +41,18 @@ class StoredGroups:
 
 
 def stored_groups(
-    spark: SparkSession, checkpoint: str, batch: int, *, group: int | None = None, timers: bool = False
+    spark: SparkSession, checkpoint: str, batch: int, *, group: int | None = None
 ) -> tuple[StoredGroups, StoredGroups]:
     """Return the state before a batch and after it, of all key groups or one, read at once; before batch 0 is none.
 
-    What is read of the batch is what it has changed. `timers`: there are such; those before it are read. Raises
-    `CorruptState`.
+    What is read of the batch is what it has changed. Raises `CorruptState`.
     """
     try:
         with format_of_state(spark):
-            changes = stored_rows(spark, checkpoint, batch, changed=True)
-            rows = changes
+            rows = stored_state(spark, checkpoint, batch, changed=True).withColumn("changed", F.lit(True))
             if batch:
-                rows = stored_rows(spark, checkpoint, batch - 1, timers=timers).union(changes)
+                before_it = stored_state(spark, checkpoint, batch - 1).withColumn("changed", F.lit(False))
+                rows = before_it.union(rows)
             if group is not None:
                 rows = rows.where(F.col("g") == group)
             table = rows.toArrow()
@@ -67,20 +66,3 @@ def stored_groups(
     after.stores.update({g: one.copy() for g, one in before.stores.items()})
     after.put(values.filter(is_change))
     return before, after
-
-
-def stored_rows(
-    spark: SparkSession, checkpoint: str, batch: int, *, timers: bool = False, changed: bool = False
-) -> DataFrame:
-    """Return the stored values as of a batch, or those it has `changed`: a header has no kind, a timer an empty one."""
-    nothing = [F.lit(None).cast(kind).alias(name) for name, kind in _PLACE]
-    headers = stored_state(spark, checkpoint, HEADER, batch, changed=changed).select("key.g", *nothing, "value.body")
-    segments = stored_state(spark, checkpoint, SEGMENTS, batch, changed=changed)
-    rows = headers.union(segments.select("key.g", "user_map_key.*", "user_map_value.body"))
-    if timers:
-        due = stored_state(spark, checkpoint, TIMER, batch)
-        rows = rows.union(due.select("key.g", F.lit("").alias("kind"), "value.ms", nothing[2], F.lit(b"")))
-    return rows.withColumn("changed", F.lit(changed))
-
-
-_PLACE = (("kind", "string"), ("slot", "long"), ("seq", "long"))

@@ -229,7 +229,7 @@ def recorded_batch(
     for row in PackedRow.each(table):
         packed.setdefault(row.g, []).append(row)
     has_timers = pipeline.uses_watermark_timer
-    before, after = stored_groups(running, folder.place, batch, group=group, timers=has_timers)
+    before, after = stored_groups(running, folder.place, batch, group=group)
     watermark_ms = recorded.watermark_ms(batch)
     due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
     moved = watermark_step(watermark_ms) if has_timers else []

@@ -17,7 +17,7 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.codec import decode_header, decode_table
 from panekeeper.state.handler import HandlerState
 from panekeeper.state.records import HANDLERS, LifecycleRecord, is_header
-from panekeeper.state.spark_store import HEADER, SEGMENTS
+from panekeeper.state.spark_store import SEGMENTS, TIMER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,8 @@ def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int
     """Return (class name of a state handler, version) -> one of the states that it has stored."""
     found = {}
     with format_of_state(spark):
-        segments = stored_state(spark, checkpoint, SEGMENTS).where(F.col("user_map_key.kind") == HANDLERS)
-        for (body,) in segments.select("user_map_value.body").toLocalIterator():
+        segments = stored_state(spark, checkpoint).where(F.col("kind") == HANDLERS)
+        for (body,) in segments.select("body").toLocalIterator():
             for state in LifecycleRecord.decode(bytes(body)).handlers:
                 found[(state.name, state.version)] = state
     return found
@@ -43,13 +43,10 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     Key of a timer -> an empty text; store and digest of an entry of another operator in the query, as `dropDuplicates`
     before the window -> how many there are.
     """
-    value, entry = F.sha2("value.body", 256), F.sha2("user_map_value.body", 256)
     found: dict[tuple[Any, ...], str] = {}
     try:
         with format_of_state(spark):
-            for row in stored_state(spark, checkpoint, HEADER).select("key.g", value).toLocalIterator():
-                found[(HEADER, *row[:-1])] = row[-1]
-            segments = stored_state(spark, checkpoint, SEGMENTS).select("key.g", "user_map_key.*", entry)
+            segments = stored_state(spark, checkpoint).select("g", "kind", "slot", "seq", F.sha2("body", 256))
             for row in segments.toLocalIterator():
                 found[(SEGMENTS, *row[:-1])] = row[-1]
             stores = spark.read.format("state-metadata").load(checkpoint)
@@ -89,12 +86,10 @@ def decode_savepoint(
     with temporary_copy(archive, manifest) as folder:
         try:
             with format_of_state(session):
-                for (body,) in stored_state(session, folder, HEADER).select("value.body").toLocalIterator():
-                    decode_header(bytes(body))
-                    count += 1
-                segments = stored_state(session, folder, SEGMENTS)
-                for kind, body in segments.select("user_map_key.kind", "user_map_value.body").toLocalIterator():
-                    if kind == HANDLERS:
+                for kind, body in stored_state(session, folder).select("kind", "body").toLocalIterator():
+                    if kind == TIMER:
+                        int(body)
+                    elif kind == HANDLERS:
                         LifecycleRecord.decode(bytes(body))
                     elif is_header(kind):
                         decode_header(bytes(body))

@@ -34,10 +34,9 @@ from panekeeper.framework.engine.flow.packing import (
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.columns import column
 from panekeeper.framework.engine.session.python_workers import prepare_workers
-from panekeeper.framework.engine.session.settings import format_of_state
+from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.sink.batch_output import read_whole
 from panekeeper.recovery.inspector.written import BATCH
-from panekeeper.recovery.replay.recorded_results import stored_rows
 from panekeeper.recovery.storage.locations import Location, scratch_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.what_if.comparison import Compared, Run, Shape, Written
@@ -52,6 +51,7 @@ from panekeeper.recovery.what_if.rehearsal import (
     watermark_behind,
 )
 from panekeeper.state.codec import with_columns
+from panekeeper.state.spark_store import HEADER, TIMER
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -96,9 +96,9 @@ def read_packed(recorded: RecordedBatches, start: Start, *, first: int, folder: 
     spark.createDataFrame(groups, _ROWS).write.parquet(place)
     if start.before is not None:
         with format_of_state(spark):
-            stored = stored_rows(spark, recorded.folder.place, start.before)
+            stored = stored_state(spark, recorded.folder.place, start.before).where(F.col("kind") != TIMER)
             key = [F.col(one).alias(name) for one, name in (("kind", "lot"), ("slot", "pos"), ("seq", "n"))]
-            kind, zero = F.when(F.col("kind").isNull(), "header").otherwise("entry"), F.lit(0)
+            kind, zero = F.when(F.col("kind") == HEADER, "header").otherwise("entry"), F.lit(0)
             entries = stored.select("g", zero.alias("port"), kind.alias("kind"), *key, zero.alias("part"), "body")
             entries = entries.withColumns({"batch": F.lit(_STATE), "latest": F.lit(None)})
             columns = [F.col(one.name).cast(one.dataType) for one in spark_schema(_ARROW_ROWS)]

@@ -94,7 +94,6 @@ class KeyGroupProcessor(StatefulProcessor):
         freeze_gc()
         self._handle = handle
         self._store = SparkStore(handle)
-        self._registered = self._store.timer
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         """Take what the batch has for one group."""
@@ -138,18 +137,15 @@ class KeyGroupProcessor(StatefulProcessor):
 
     def _set_timer(self, due_us: int | None) -> None:
         """Keep exactly one timer, at `due_us`. Each call is a round trip, so an unchanged timer costs one read."""
-        before = self._registered.get()
-        old = None if before is None else before[0]
+        old = self._store.read_timer()
         new = None if due_us is None else ceil_ms(due_us)
         if old == new:
             return
         if old is not None:
             self._handle.deleteTimer(old)  # else it would run this machine a second time in this very batch
-        if new is None:
-            self._registered.clear()
-        else:
+        if new is not None:
             self._handle.registerTimer(new)
-            self._registered.update((new,))
+        self._store.write_timer(new)
 
 
 def checkpoint_of(

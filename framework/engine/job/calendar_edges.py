@@ -17,7 +17,7 @@ from panekeeper.framework.declarations.calendar import CalendarStart
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.state.history import History, calendars_with_other_data
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
-from panekeeper.state.spark_store import HEADER, SEGMENTS
+from panekeeper.state.spark_store import HEADER
 from panekeeper.state.store import WindowStore
 
 if TYPE_CHECKING:
@@ -67,10 +67,7 @@ def _part_of(window: str) -> str:
 
 def stored_headers(files: CheckpointFiles, part: str, batch: int) -> Iterator[bytes]:
     """Yield the headers of a part of the store in all key groups; of the whole, if it is empty."""
-    if not part:
-        rows = stored_state(files.spark, files.place, HEADER, batch).select("value.body")
-    else:
-        segments = stored_state(files.spark, files.place, SEGMENTS, batch)
-        rows = segments.where(segments["user_map_key.kind"] == f"{part}/header").select("user_map_value.body")
+    segments = stored_state(files.spark, files.place, batch)
+    rows = segments.where(segments["kind"] == (f"{part}/{HEADER}" if part else HEADER)).select("body")
     for (body,) in rows.toLocalIterator():
         yield bytes(body)

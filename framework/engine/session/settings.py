@@ -23,6 +23,7 @@ from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
 from panekeeper.state.checkpoint.job_record import is_new
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
+from panekeeper.state.spark_store import SEGMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -287,19 +288,18 @@ def format_of_state(spark: SparkSession) -> AbstractContextManager[None]:
     return session_settings(spark, {STATE_FORMAT: STATE_SETTINGS[STATE_FORMAT]})
 
 
-def stored_state(
-    spark: SparkSession, checkpoint: str, variable: str, batch: int | None = None, *, changed: bool = False
-) -> DataFrame:
-    """Return what a state variable had at the last committed batch, or an earlier one that Spark keeps.
+def stored_state(spark: SparkSession, checkpoint: str, batch: int | None = None, *, changed: bool = False) -> DataFrame:
+    """Return what the key groups have stored as of the last committed batch, or an earlier one that Spark keeps.
 
-    `changed`: what the batch has written there, in that order; a removed value is null. Read it while `format_of_state`
-    lasts.
+    Columns: `g`, the key group; `kind`, `slot`, `seq`, `body`, as a `KeyGroupStore` has them; of the kinds `HEADER` and
+    `TIMER` there is one for each group. `changed`: what the batch has written, in that order; a removed value has no
+    body. Read it while `format_of_state` lasts.
     """
     # Creates the coordinator to which a state store reports its snapshots. Without it, reading fails in a session that
     # has run no query yet, such as that of a subcommand.
     spark.streams.active  # noqa: B018
-    reader = spark.read.format("statestore").option("stateVarName", variable)
     options: dict[str, Any] = {} if batch is None else {"batchId": batch}
     if changed:
         options = {"readChangeFeed": True, "changeStartBatchId": batch, "changeEndBatchId": batch}
-    return reader.options(**options).load(checkpoint)
+    stored = spark.read.format("statestore").option("stateVarName", SEGMENTS).options(**options).load(checkpoint)
+    return stored.select("key.g", "user_map_key.*", "user_map_value.body")
