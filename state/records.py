@@ -14,6 +14,7 @@ import pyarrow as pa
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState
 from panekeeper.state.handler import HandlerState
+from panekeeper.state.store import HEADER
 from panekeeper.state.user_values import from_json, to_json
 
 NO_WATERMARK = -(2**63)
@@ -320,7 +321,7 @@ def is_header(kind: str) -> bool:
     >>> is_header("port 1/header"), is_header("port 1/rows")
     (True, False)
     """
-    return kind in ("header", HANDLERS, HORIZON) or kind.endswith(("/header", SESSIONS_KIND))
+    return kind in (HEADER, HANDLERS, HORIZON) or kind.endswith((f"/{HEADER}", SESSIONS_KIND))
 
 
 Source = tuple[int, str]

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 SEGMENTS = "segments"
-HEADER = "header"
-"""Kind of the header of a group, which is one segment."""
 TIMER = "timer"
 """Kind of the timer that Spark has for a group: its ms, as text."""
 
@@ -46,12 +44,6 @@ class SparkStore(KeyGroupStore):
             self.remove(TIMER, 0, 0)
         else:
             self.write(TIMER, 0, 0, str(ms).encode())
-
-    def read_header(self) -> bytes | None:
-        return self.find(HEADER, 0, 0)
-
-    def write_header(self, value: bytes) -> None:
-        self.write(HEADER, 0, 0, value)
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         value = self._segments.getValue((kind, slot, seq))

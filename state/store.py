@@ -12,6 +12,9 @@ from typing import Protocol
 
 from panekeeper.state.errors import CorruptState
 
+HEADER = "header"
+"""Kind of the header of a store, or of a part of one, which is one segment of slot 0."""
+
 
 class KeyGroupStore(Protocol):
     """The persisted state of one key group. Called by the core, inside one micro-batch.
@@ -22,11 +25,11 @@ class KeyGroupStore(Protocol):
 
     def read_header(self) -> bytes | None:
         """Return the header as last written, or None for a group that never wrote one."""
-        ...
+        return self.find(HEADER, 0, 0)
 
     def write_header(self, value: bytes) -> None:
         """Replace the header."""
-        ...
+        self.write(HEADER, 0, 0, value)
 
     def read(self, kind: str, slot: int, seq: int) -> bytes:
         """Return one segment. Raises `CorruptState` if it is not there although the header lists it."""
@@ -51,6 +54,9 @@ class KeyGroupStore(Protocol):
         ...
 
 
+_HEADER = (HEADER, 0, 0)
+
+
 class MemoryStore(KeyGroupStore):
     """A `KeyGroupStore` in a dictionary: what a restart keeps is exactly `header` and `entries`.
 
@@ -63,9 +69,19 @@ class MemoryStore(KeyGroupStore):
     def __init__(
         self, header: bytes | None = None, entries: Mapping[tuple[str, int, int], bytes] | None = None
     ) -> None:
-        """Begin with what was read of a store; with nothing if not given."""
+        """Begin with this header and these other segments; with nothing if not given."""
         self.header = header
         self.entries = dict(entries or {})
+
+    @classmethod
+    def of(cls, segments: Mapping[tuple[str, int, int], bytes]) -> MemoryStore:
+        """Return a store with all segments that were read of one, the header among them."""
+        return cls(segments.get(_HEADER), {place: one for place, one in segments.items() if place != _HEADER})
+
+    @property
+    def segments(self) -> dict[tuple[str, int, int], bytes]:
+        """All segments, the header among them."""
+        return {**({} if self.header is None else {_HEADER: self.header}), **self.entries}
 
     def read_header(self) -> bytes | None:
         return self.header
@@ -93,12 +109,6 @@ class PartStore(KeyGroupStore):
     def __init__(self, store: KeyGroupStore, name: str) -> None:
         self._store = store
         self._name = name
-
-    def read_header(self) -> bytes | None:
-        return self._store.find(self._kind("header"), 0, 0)
-
-    def write_header(self, value: bytes) -> None:
-        self._store.write(self._kind("header"), 0, 0, value)
 
     def find(self, kind: str, slot: int, seq: int) -> bytes | None:
         return self._store.find(self._kind(kind), slot, seq)

@@ -32,8 +32,7 @@ from panekeeper.recovery.inspector.opened import Opened, opened
 from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.records import HORIZON
-from panekeeper.state.spark_store import HEADER
-from panekeeper.state.store import MemoryStore
+from panekeeper.state.store import HEADER, MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -165,8 +164,7 @@ def stored_group(state: Opened, ports: list[RecordedPort], in_group: Column) -> 
     """Return the stored values of one key group that say what is open, and how far event time has come."""
     with format_of_state(state.spark):
         rows = _stored(state, ports, HORIZON).where(in_group).select(*_VALUE).collect()
-    entries = {(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows}
-    return MemoryStore(entries.pop((HEADER, 0, 0), None), entries)
+    return MemoryStore.of({(kind, slot, seq): bytes(body) for kind, slot, seq, body in rows})
 
 
 def _stored(state: Opened, ports: list[RecordedPort], *more: str) -> DataFrame:
@@ -201,8 +199,7 @@ class _OpenInGroup:
     def rows(self, stored: pa.Table) -> pa.Table:
         """Return what is open."""
         values = zip(*(stored.column(name).to_pylist() for name in _VALUE), strict=True)
-        entries = {(kind, slot, seq): body for kind, slot, seq, body in values}
-        store = MemoryStore(entries.pop((HEADER, 0, 0), None), entries)
+        store = MemoryStore.of({(kind, slot, seq): body for kind, slot, seq, body in values})
         found = open_work(self.port, store, by_partition=self.by_partition)
         columns, schema, keys = found.columns, self.schema, len(self.port.log_keys)
         more = [self.port.number] * self.has_ports + [self.port.window] * self.has_windows

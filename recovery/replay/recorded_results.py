@@ -13,8 +13,8 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.errors import CorruptState
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.state.spark_store import HEADER, TIMER
-from panekeeper.state.store import MemoryStore
+from panekeeper.state.spark_store import TIMER
+from panekeeper.state.store import HEADER, MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,10 +30,13 @@ class StoredGroups:
     def put(self, rows: pa.Table) -> None:
         """Take over stored values, those of the same place in their order; one without a body is gone."""
         for g, kind, slot, seq, body in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-            if kind == HEADER:
-                self.stores[g].header = body
-            elif kind == TIMER:
-                self.timers[g] = 0 if body is None else int(body)
+            if kind == TIMER:
+                if body is None:
+                    self.timers.pop(g, None)
+                else:
+                    self.timers[g] = int(body)
+            elif kind == HEADER:
+                self.stores[g].write_header(body)
             elif body is None:
                 self.stores[g].remove(kind, slot, seq)
             else:

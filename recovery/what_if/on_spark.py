@@ -51,7 +51,7 @@ from panekeeper.recovery.what_if.rehearsal import (
     watermark_behind,
 )
 from panekeeper.state.codec import with_columns
-from panekeeper.state.spark_store import HEADER, TIMER
+from panekeeper.state.spark_store import TIMER
 from panekeeper.state.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ _ROWS = f"{PACKED_SCHEMA}, batch bigint, latest bigint"
 """Packed rows with their batch, and the greatest event time of their task so far, us."""
 _ARROW_ROWS = pa.schema([*PACKED, pa.field("batch", pa.int64()), pa.field("latest", pa.int64())])
 _STATE = -1
-"""As batch: what a key group begins with, at least a row for each. Of an entry `lot`, `pos` and `n` are the key."""
+"""As batch: what a key group begins with, at least a row for each."""
+_SEGMENT = "segment"
+"""As kind: a stored segment, which `lot`, `pos` and `n` are the kind, slot and seq of."""
 _RESULTS = "window string, batch bigint, body binary"
 """Rows of the log of a window, as a segment; without a window: what a key group has counted, as a JSON object."""
 _ARROW_RESULTS = pa.schema([("window", pa.string()), ("batch", pa.int64()), ("body", pa.binary())])
@@ -98,7 +100,7 @@ def read_packed(recorded: RecordedBatches, start: Start, *, first: int, folder: 
         with format_of_state(spark):
             stored = stored_state(spark, recorded.folder.place, start.before).where(F.col("kind") != TIMER)
             key = [F.col(one).alias(name) for one, name in (("kind", "lot"), ("slot", "pos"), ("seq", "n"))]
-            kind, zero = F.when(F.col("kind") == HEADER, "header").otherwise("entry"), F.lit(0)
+            zero, kind = F.lit(0), F.lit(_SEGMENT)
             entries = stored.select("g", zero.alias("port"), kind.alias("kind"), *key, zero.alias("part"), "body")
             entries = entries.withColumns({"batch": F.lit(_STATE), "latest": F.lit(None)})
             columns = [F.col(one.name).cast(one.dataType) for one in spark_schema(_ARROW_ROWS)]
@@ -186,13 +188,10 @@ class _Run:
     def _group(
         self, group: int, batches: Iterator[tuple[int, Iterator[dict[str, Any]]]]
     ) -> Iterator[tuple[str | None, int, bytes]]:
-        store = MemoryStore()
         _, stored = next(batches)
-        for row in stored:
-            if row["kind"] == "header":
-                store.header = row["body"]
-            elif row["kind"] == "entry":
-                store.entries[row["lot"], row["pos"], row["n"]] = row["body"]
+        store = MemoryStore.of(
+            {(row["lot"], row["pos"], row["n"]): row["body"] for row in stored if row["kind"] == _SEGMENT}
+        )
         rehearsal, following = GroupRehearsal(self.rehearsed, group, store), next(batches, None)
         for number, watermark_us in self.watermarks.items():
             packed = control_of(self.control[number], group)

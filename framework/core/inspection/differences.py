@@ -15,8 +15,7 @@ from panekeeper.state.store import MemoryStore
 
 def state_difference(expected: MemoryStore, got: MemoryStore) -> str | None:
     """Return where the stored values of two stores differ first; None if both say the same."""
-    wanted = {("header", 0, 0): expected.header, **expected.entries}
-    found = {("header", 0, 0): got.header, **got.entries}
+    wanted, found = expected.segments, got.segments
     for place in sorted(wanted.keys() | found.keys()):
         name, before, now = f"{place[0]} {place[1]}/{place[2]}", wanted.get(place), found.get(place)
         if before == now:

@@ -54,7 +54,7 @@ def kept_partitions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     kept, now, hold = kept_side(port, store, record), record.watermark, hold_of(port)
     codes, times = keys.encode(kept.rows), kept.times
     waits = np.zeros(len(codes), dtype=bool)
-    waits[kept.give_up(-(2**63), 2**63 - 1)] = goes_out_alone(port)
+    waits[kept.give_up(NO_WATERMARK, NEVER)] = goes_out_alone(port)
     is_kept = times >= now - hold
     codes, times, waits = codes[is_kept], times[is_kept], waits[is_kept]
     found = _table(port, keys, now, (codes, times, waits), (codes[waits], times[waits] + hold + 1), hold)

@@ -64,8 +64,7 @@ def store_of_key(store: MemoryStore, key: Values, spec: JobSpec) -> MemoryStore:
 
 def each_table(store: MemoryStore, change: Callable[[pa.Table], pa.Table]) -> MemoryStore:
     """Return a store with each table in it changed, those in headers, too."""
-    header = None if store.header is None else _changed(store.header, change)
-    return MemoryStore(header, {place: _changed(value, change) for place, value in store.entries.items()})
+    return MemoryStore.of({place: _changed(value, change) for place, value in store.segments.items()})
 
 
 def _changed(value: bytes, change: Callable[[pa.Table], pa.Table]) -> bytes:

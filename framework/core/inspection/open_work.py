@@ -11,9 +11,9 @@ from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.inspection.sessions import open_sessions
 from panekeeper.framework.core.joins.kept_rows import MATCHED_KIND
 from panekeeper.state.records import HORIZON, HorizonRecord
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import HEADER, KeyGroupStore
 
-_KINDS = ("header", "slices", "rows", "fired", "firings", "sessions", MATCHED_KIND)
+_KINDS = (HEADER, "slices", "rows", "fired", "firings", "sessions", MATCHED_KIND)
 """The stored values that say what is open; the others hold what it is computed from."""
 
 

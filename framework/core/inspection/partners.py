@@ -21,7 +21,7 @@ from panekeeper.framework.core.inspection.reasons import (
 )
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.state.codec import decode_table
-from panekeeper.state.records import JoinRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, JoinRecord
 from panekeeper.state.store import MemoryStore
 
 _MOST_SHOWN = 5
@@ -94,7 +94,7 @@ def row_facts(
     if (mine := _side(port, store, record, values)) is not None and at >= now - hold:
         is_it = _are(mine.rows, values) & (mine.times == at)
         kept = int(is_it.sum())
-        unmet = np.isin(np.flatnonzero(is_it), mine.give_up(-(2**63), 2**63 - 1))
+        unmet = np.isin(np.flatnonzero(is_it), mine.give_up(NO_WATERMARK, NEVER))
         has_met = not unmet.all()
     without, partners, start = [name for name, one in values.items() if not one.is_valid], [], now - hold_of(other)
     theirs = dict(zip(other.fields["equal"][other.number], values.values(), strict=True))

@@ -17,8 +17,7 @@ from panekeeper.framework.declarations.calendar import CalendarStart
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.state.history import History, calendars_with_other_data
 from panekeeper.state.records import NO_WATERMARK, IntervalRecord
-from panekeeper.state.spark_store import HEADER
-from panekeeper.state.store import WindowStore
+from panekeeper.state.store import HEADER, WindowStore
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles

@@ -27,11 +27,13 @@ from tests.framework.core.inspection.test_open_panes import port_of
 from tests.framework.core.joins.join_batches import COLUMNS, SECOND, Groups, left, right, spec
 from tests.framework.core.joins.join_batches import Item as Joined
 from tests.framework.core.joins.join_batches import watermark as at_watermark
-from tests.framework.core.joins.test_within_properties import inputs
+from tests.framework.core.joins.test_within_properties import BOUNDS, HOW, inputs
 from tests.model.by_row import NaiveByRow
 from tests.model.interval_join import NaiveIntervalJoin, Row
 
 SLOTS = st.sampled_from([1, 4, 1_000_000])
+ALONE: dict[JoinKind, tuple[int, ...]] = {"left": (0,), "right": (1,), "full": (0, 1), "inner": ()}
+"""The sides whose rows go out alone if no partner comes."""
 
 
 @settings(deadline=None)
@@ -125,8 +127,8 @@ def sides_of(window: Within, how: JoinKind, *, on_kind: bool) -> list[RecordedPo
 
 @settings(deadline=None)
 @given(
-    bounds=st.tuples(st.integers(-3, 6), st.integers(-3, 6), st.integers(0, 4)).filter(lambda b: b[0] + b[1] >= 0),
-    how=st.sampled_from(["inner", "left", "right", "full"]),
+    bounds=BOUNDS,
+    how=HOW,
     items=inputs(),
     on_kind=st.booleans(),
     slot=st.sampled_from([1_000_000, 7_000_000]),
@@ -151,7 +153,7 @@ def test_what_is_said_of_the_sides_of_a_join_is_what_then_happens(
             for one in open_work(port, only_kinds(port, job.stores[0])).to_pylist()
         }
     model = played(NaiveIntervalJoin(*bounds, how), items, on_kind=on_kind)
-    alone = {"left": (0,), "right": (1,), "full": (0, 1), "inner": ()}[how]
+    alone = ALONE[how]
     kept: dict[tuple[int, object], list[Row]] = {}
     for row in model.rows:
         if row[3] not in model.given_up and (None not in row[2] or row[0] in alone):
@@ -173,8 +175,8 @@ def test_what_is_said_of_the_sides_of_a_join_is_what_then_happens(
 
 @settings(deadline=None)
 @given(
-    bounds=st.tuples(st.integers(-3, 6), st.integers(-3, 6), st.integers(0, 4)).filter(lambda b: b[0] + b[1] >= 0),
-    how=st.sampled_from(["inner", "left", "right", "full"]),
+    bounds=BOUNDS,
+    how=HOW,
     items=inputs(),
     slot=st.sampled_from([1_000_000, 7_000_000]),
 )
@@ -189,7 +191,7 @@ def test_of_each_row_of_a_join_the_answer_is_that_of_the_model(
         job.run(items)
     ports, store = sides_of(window, how, on_kind=True), job.stores[0]
     model = played(NaiveIntervalJoin(*bounds, how), items, on_kind=True)
-    alone = {"left": (0,), "right": (1,), "full": (0, 1), "inner": ()}[how]
+    alone = ALONE[how]
     asked = {(one.port, one.key, one.kind, one.t) for one in items if one.port is not None and one.t is not None}
     for number, key, kind, time in sorted({*asked, (0, "a", 0, 3)}, key=repr):
         port = ports[number]

@@ -14,6 +14,9 @@ from panekeeper.framework.declarations.joins import JoinKind, Within
 from tests.framework.core.joins.join_batches import FLUSH, Groups, Item, cut, spec
 from tests.model.interval_join import NaiveIntervalJoin
 
+BOUNDS = st.tuples(st.integers(-3, 6), st.integers(-3, 6), st.integers(0, 4)).filter(lambda b: b[0] + b[1] >= 0)
+HOW = st.sampled_from(["inner", "left", "right", "full"])
+
 
 @st.composite
 def inputs(draw: st.DrawFn) -> list[Item]:
@@ -53,8 +56,8 @@ def model_results(
 
 @settings(deadline=None, max_examples=300)
 @given(
-    bounds=st.tuples(st.integers(-3, 6), st.integers(-3, 6), st.integers(0, 4)).filter(lambda b: b[0] + b[1] >= 0),
-    how=st.sampled_from(["inner", "left", "right", "full"]),
+    bounds=BOUNDS,
+    how=HOW,
     items=inputs(),
     ends=st.sets(st.integers(1, 22)),
     groups=st.integers(1, 3),
@@ -89,8 +92,8 @@ def test_results_are_those_of_the_naive_join(
 
 @settings(deadline=None)
 @given(
-    bounds=st.tuples(st.integers(-3, 6), st.integers(-3, 6), st.integers(0, 4)).filter(lambda b: b[0] + b[1] >= 0),
-    how=st.sampled_from(["inner", "left", "right", "full"]),
+    bounds=BOUNDS,
+    how=HOW,
     items=inputs(),
     least=st.sampled_from([1_000_000, 7_000_000]),
 )
