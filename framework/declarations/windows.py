@@ -476,7 +476,7 @@ class Batched:
         retain: how many rows are kept at most.
         aligned: whether the instants of batches count from the epoch, and not from the start of the job.
         stream: the rows of each update that aggregates are computed from: the `"content"`, those that `"entered"`
-            (Apama's istream) or those that `"left"` (its rstream).
+            (Apama's istream) or those that `"left"` (its rstream); where none did, there is no result.
         partition_eviction: when a whole partition is evicted: `PartitionAge`, `PartitionCount` or `TupleCount`.
         catch_up: after an outage, run overdue batches as one, `"once"` (default), run `"each"`, or `"skip"` them.
 

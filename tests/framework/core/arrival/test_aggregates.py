@@ -22,6 +22,7 @@ from panekeeper.framework.declarations.windows import Batched, BatchedOutput
 from panekeeper.framework.testing.play_vector import MemoryRun
 from panekeeper.framework.testing.steps import TUPLE, split_into_batches
 from panekeeper.framework.testing.vector import Vector, parse
+from panekeeper.testing import Clock, run
 from tests.framework.core.declared_aggregates import CONTENT, PARTIAL
 from tests.model.aggregates import NAIVE
 from tests.model.arrival_cases import POOLS, Pools, scripts
@@ -110,6 +111,19 @@ def test_aggregates_are_those_of_the_naive_contents(
         parsed = dataclasses.replace(parsed, window=window)
     got = log(parsed, aggregates, cut, data.draw(restarts(vector)))
     assert got == expected(vector, stream, aggregates)
+
+
+# a row at 0 stays until 2: it enters at 1 and leaves at 2, which empties the window
+@pytest.mark.parametrize(
+    ("stream", "shown"),
+    [("content", [(1, 1, 7), (2, 0, None)]), ("entered", [(1, 1, 7)]), ("left", [(2, 1, 7)])],
+)
+def test_only_the_content_of_a_batched_window_may_have_no_rows(stream: BatchedOutput, shown: list[Any]) -> None:
+    """An update that empties it is a row with a count of 0; none entered, or none left, is no row."""
+    window = Batched(within=1.5, every=1, stream=stream)
+    aggregates = {"n": agg.count(), "total": agg.sum("v")}
+    found = run(window, aggregates=aggregates, schema="v long", script=[[{"v": 7}], *[Clock(1)] * 4])
+    assert [(row["fired_at"], row["n"], row["total"]) for row in found.in_seconds] == shown
 
 
 # the trigger is due at 3 6 .. 21 24 27; down from 2 to 22; the rows arrive at 23 and 24 and stay for a second
