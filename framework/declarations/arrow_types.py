@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, time, timedelta
 from decimal import Decimal
+from itertools import combinations
 from typing import Any, get_args, get_origin
 
 import numpy as np
@@ -20,6 +21,7 @@ _PYTHON_TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
     bytes: pa.binary(),
 }
+_UNITS_OF_DAYS = ("day", "hour", "minute", "second")
 _SPARK_NAMES = {
     "tinyint": pa.int8(),
     "byte": pa.int8(),
@@ -38,6 +40,10 @@ _SPARK_NAMES = {
     "timestamp": pa.timestamp("us", tz="UTC"),
     "timestamp_ltz": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
+    **dict.fromkeys((f"interval {unit}" for unit in _UNITS_OF_DAYS), pa.duration("us")),
+    **dict.fromkeys(
+        (f"interval {first} to {last}" for first, last in combinations(_UNITS_OF_DAYS, 2)), pa.duration("us")
+    ),
 }
 _NESTED = re.compile(r"(array|list|map|struct)\s*<(.*)>", re.IGNORECASE | re.DOTALL)
 _DECIMAL = re.compile(r"(?:decimal|decimal128|dec|numeric)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?", re.IGNORECASE)
@@ -94,7 +100,7 @@ def named_type(name: str) -> pa.DataType:
         return pa.string()
     if zoned := _TIMESTAMP.fullmatch(name):
         return pa.timestamp(zoned[1], tz=zoned[2])
-    return _SPARK_NAMES.get(name.lower()) or pa.type_for_alias(name.lower())
+    return _SPARK_NAMES.get(" ".join(name.lower().split())) or pa.type_for_alias(name.lower())
 
 
 def named_columns(text: str) -> pa.Schema:

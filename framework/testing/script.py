@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -135,12 +136,9 @@ def _array(values: list[Any], field: pa.Field) -> pa.Array:
 
 def _converter(kind: pa.DataType, name: str) -> Callable[[Any], Any] | None:
     """Return what makes of a value of the script one that Arrow takes; None: Arrow takes them as they are."""
-    if pa.types.is_timestamp(kind):
-        return lambda value: time_us(value, name)
-    if pa.types.is_date(kind):
-        return lambda value: date.fromisoformat(value) if isinstance(value, str) else value
-    if pa.types.is_decimal(kind):
-        return lambda value: Decimal(str(value)) if isinstance(value, int | float | str) else value
+    for is_one, convert in _CONVERTERS:
+        if is_one(kind):
+            return partial(convert, what=name)
     if pa.types.is_list(kind) and (inner := _inner_converter(kind.value_type, name)) is not None:
         return lambda values: [inner(value) for value in values]
     if pa.types.is_struct(kind):
@@ -148,6 +146,27 @@ def _converter(kind: pa.DataType, name: str) -> Callable[[Any], Any] | None:
         if fields:
             return lambda row: {key: fields[key](value) if key in fields else value for key, value in row.items()}
     return None
+
+
+def _duration(value: Any, what: str) -> timedelta:
+    is_computed = isinstance(value, float) and math.isfinite(value)  # seldom whole microseconds
+    return timedelta(microseconds=round(value * 1_000_000) if is_computed else to_us(value, what))
+
+
+def _date(value: Any, what: str) -> Any:  # noqa: ARG001 -- Arrow refuses what is none
+    return date.fromisoformat(value) if isinstance(value, str) else value
+
+
+def _decimal(value: Any, what: str) -> Any:  # noqa: ARG001 -- Arrow refuses what is none
+    return Decimal(str(value)) if isinstance(value, int | float | str) else value
+
+
+_CONVERTERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[..., Any]], ...] = (
+    (pa.types.is_timestamp, time_us),
+    (pa.types.is_duration, _duration),
+    (pa.types.is_date, _date),
+    (pa.types.is_decimal, _decimal),
+)
 
 
 def _inner_converter(kind: pa.DataType, name: str) -> Callable[[Any], Any] | None:

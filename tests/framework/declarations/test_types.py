@@ -37,6 +37,11 @@ NAMES = {
     "decimal(10,2)": pa.decimal128(10, 2),
     "decimal128(10, 2)": pa.decimal128(10, 2),
     "decimal": pa.decimal128(10, 0),
+    "interval day to second": pa.duration("us"),
+    "INTERVAL HOUR": pa.duration("us"),
+    "interval minute  to second": pa.duration("us"),
+    "duration[us]": pa.duration("us"),
+    "array<interval day>": pa.list_(pa.duration("us")),
     "array<string>": pa.list_(pa.string()),
     "list<item: int64>": pa.list_(pa.int64()),
     "map<string, array<int>>": pa.map_(pa.string(), pa.list_(pa.int32())),
@@ -65,6 +70,7 @@ def test_a_type_of_arrow_can_be_written_as_arrow_shows_it(kind: pa.DataType) -> 
     [
         (spark.DoubleType(), pa.float64()),
         (spark.LongType, pa.int64()),
+        (spark.DayTimeIntervalType(), pa.duration("us")),
         (spark.ArrayType(spark.StringType()), pa.list_(pa.string())),
         (list[float], pa.list_(pa.float64())),
         (dict[str, int], pa.map_(pa.string(), pa.int64())),
@@ -77,7 +83,24 @@ def test_a_type_itself_is_one_of_arrow_spark_or_python(declared: Any, kind: pa.D
     assert arrow_type(declared, "agg.user", "output") == kind
 
 
-@pytest.mark.parametrize("declared", ["dubble", "array<", "map<int>", "struct<a>", "", 7, None, object(), [float], {}])
+@pytest.mark.parametrize(
+    "declared",
+    [
+        "dubble",
+        "array<",
+        "map<int>",
+        "struct<a>",
+        "interval",
+        "interval month",
+        "interval hour to day",
+        "",
+        7,
+        None,
+        object(),
+        [float],
+        {},
+    ],
+)
 def test_what_is_no_type_is_refused_with_what_is(declared: Any) -> None:
     """Each name that the message has is one."""
     with pytest.raises(DeclarationError, match=r'^agg.user: output is .*such as "double" or "array<string>"'):

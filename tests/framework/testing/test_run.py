@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, ClassVar
 
@@ -332,10 +332,19 @@ def test_order_by_sorts_the_rows_of_a_batch() -> None:
 
 
 def test_values_are_taken_in_the_forms_that_have_no_other_meaning() -> None:
-    """Times as seconds, datetimes or text, also in structs; decimals as text; a row may lack columns."""
+    """Times and durations as seconds, in Python's types or as text, also in structs; a row may lack columns."""
     at, local = datetime(2024, 5, 1, 10, tzinfo=UTC), datetime(2024, 5, 1, 10)  # noqa: DTZ001
+    five = timedelta(seconds=5)
     rows = [
-        {"t": at, "l": local, "d": date(2024, 5, 1), "p": Decimal("1.5"), "s": {"t": at, "n": 1}, "many": [at]},
+        {
+            "t": at,
+            "l": local,
+            "d": date(2024, 5, 1),
+            "p": Decimal("1.5"),
+            "s": {"t": at, "n": 1},
+            "many": [at],
+            "g": five,
+        },
         {
             "t": "2024-05-01T12:00:00+02:00",
             "l": "2024-05-01 10:00",
@@ -343,20 +352,21 @@ def test_values_are_taken_in_the_forms_that_have_no_other_meaning() -> None:
             "p": 1.5,
             "s": {"t": at.timestamp(), "n": 1},
             "many": [at.timestamp()],
+            "g": "5 seconds",
         },
-        {"t": at.timestamp(), "l": at.timestamp(), "d": date(2024, 5, 1), "p": "1.50", "s": {"t": at, "n": 1}},
+        {"t": at.timestamp(), "l": at.timestamp(), "d": date(2024, 5, 1), "p": "1.50", "s": {"t": at, "n": 1}, "g": 5},
     ]
     schema = (
         "t timestamp, l timestamp_ntz, d date, p decimal(10, 2), s struct<t: timestamp, n: int>, "
-        "many array<timestamp>, m map<string, int>, b binary, f float"
+        "many array<timestamp>, g interval day to second, m map<string, int>, b binary, f float"
     )
-    names = ("t", "l", "d", "p", "s", "many")
+    names = ("t", "l", "d", "p", "s", "g", "many")
     aggregates = {f"last_{name}": agg.last(name) for name in names}
     found = run(Tumbling(Count(1)), aggregates=aggregates, schema=schema, script=[rows])
     first, second, third = ([row[f"last_{name}"] for name in names] for row in found)
-    assert first == second == [at, local, date(2024, 5, 1), Decimal("1.50"), {"t": at, "n": 1}, [at]]
-    assert third[:5] == first[:5]
-    assert third[5] is None
+    assert first == second == [at, local, date(2024, 5, 1), Decimal("1.50"), {"t": at, "n": 1}, five, [at]]
+    assert third[:6] == first[:6]
+    assert third[6] is None
 
 
 @pytest.mark.parametrize(
