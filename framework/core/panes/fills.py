@@ -68,7 +68,8 @@ class Fills:
         self._load()
         reach = np.full(self._keys.count, _NEVER, dtype=np.int64)
         """Until which end panes of each partition are filled."""
-        reach[self._codes] = self._geometry.ends(self._panes) + self._for_us
+        # In one batch a partition may have fired in several panes, and in an older one last, for a late row.
+        np.maximum.at(reach, self._codes, self._geometry.ends(self._panes) + self._for_us)
         found, pane = [], after
         for begun in sorted(with_rows):
             if begun > after:
@@ -89,7 +90,7 @@ class Fills:
                 codes = with_rows[ahead.pop(0)]
                 fills[codes] = False
                 reach[codes] = end + self._for_us
-            if fills.any():
+            if fills.any() and self._geometry.start(pane) < end:  # a day that a zone left out has no length
                 found.append((pane, np.flatnonzero(fills)))
         return found
 

@@ -20,6 +20,7 @@ from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.windows import Cumulate, TimeInterval
 from panekeeper.state.history import ClosedPanes, History
+from panekeeper.state.records import NO_WATERMARK
 
 _SLOTS_A_PANE = 8
 """A pane is read back as about this many stored values: fewer would be rewritten too often, more read too slowly."""
@@ -103,7 +104,9 @@ class Geometry:
         return self.closed.age_us
 
     def last_closed(self, watermark: int) -> int:
-        """Return the newest pane that this watermark has closed; all older ones are closed, too."""
+        """Return the newest pane that this watermark has closed; all older ones are closed, too. At none, none is."""
+        if watermark == NO_WATERMARK:
+            return NO_WATERMARK
         end = watermark - self.age_at(watermark)
         end = end if self.closed is None else max(end, self.closed.end_us)
         return self.last_ending_by(end)

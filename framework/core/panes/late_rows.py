@@ -74,4 +74,4 @@ def _panes_around(geometry: Geometry, slices: np.ndarray) -> tuple[np.ndarray, n
 
 def first_open_pane(geometry: Geometry, watermark: int) -> int:
     """Return the oldest pane that is not closed at this watermark."""
-    return NO_WATERMARK if watermark == NO_WATERMARK else geometry.last_closed(watermark) + 1
+    return geometry.last_closed(watermark) + 1

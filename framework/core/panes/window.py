@@ -256,7 +256,7 @@ class TimeIntervalWindow:
     def save(self) -> IntervalRecord:
         """Write the contents and return the record to be written as the header."""
         self.contents.save()
-        if self.fills is not None:
+        if self.fills is not None and self.record.watermark != NO_WATERMARK:  # before it nothing fires, or is filled
             self.fills.save(self._last_ready(self.record.watermark) + 1)
         if self.cells is not None:
             self.cells.save()

@@ -236,6 +236,8 @@ def test_a_pane_is_closed_by_the_watermark_unless_a_key_group_has_it() -> None:
     has_it = IntervalRecord(watermark=40 * 10**6, panes={1: PaneRecord()})
     assert are_closed(geometry, panes, 40 * 10**6, [has_it]).tolist() == [True, False, True]
     assert are_closed(geometry, panes, None, []).tolist() == [False] * 3
+    for one in (geometry, Geometry.of(Calendar("day", zone="Asia/Kathmandu"))):  # no watermark has come
+        assert are_closed(one, panes, None, [IntervalRecord()]).tolist() == [False] * 3
     assert are_closed(geometry, panes, None, [IntervalRecord(flushed=True)]).tolist() == [True] * 3
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +32,9 @@ from panekeeper.state.store import MemoryStore
 from panekeeper.testing import Restart, Watermark, run
 from tests.framework.core.panes.firings import run as run_steps
 from tests.framework.core.panes.firings import spec_of
+from tests.framework.core.panes.test_calendar import CHANGES, us
 from tests.framework.core.panes.test_firing_properties import batches_of, scripts
+from tests.model.calendars import CALENDARS, NaiveCalendar
 
 HOW: dict[str, Any] = {"schema": "k string, t timestamp, v long", "partition_by": "k", "event_time": "t"}
 MANY = 160
@@ -109,6 +113,68 @@ def test_a_watermark_may_come_in_the_batch_of_the_one_before() -> None:
     assert log_of(window, steps) == {
         "a": [(0, 10, 1, 5, 0, True, "WATERMARK"), (10, 20, 1, 5, 0, True, "FILLED")],
     }
+
+
+@pytest.mark.parametrize("cut", [(), (("end",),)], ids=["one batch", "two batches"])
+@pytest.mark.parametrize(
+    ("window", "filled_ends"),
+    [
+        (TimeInterval(10, discard_age=40, fill="zero", fill_for=25), [100, 110]),
+        (Cumulate(10, 20, discard_age=40, fill="zero", fill_for=25), [110, 120]),
+    ],
+    ids=["interval", "cumulate"],
+)
+def test_a_late_row_does_not_end_the_filling_that_newer_rows_began(
+    window: Any, filled_ends: list[int], cut: tuple[Any, ...]
+) -> None:
+    """However the watermarks after it are cut into batches: what is filled is measured from the newest pane with rows.
+
+    ```
+    rows     [80, 90)      [60, 70) late
+    filled   [90, 100) [100, 110)
+    ```
+    """
+    script: list[tuple[Any, ...]] = [("row", "a", 88, 1), ("watermark", 101), ("end",), ("row", "a", 67, 1)]
+    found = log_of(window, batches_of([*script, ("watermark", 104), *cut, ("watermark", 207), ("end",)]))
+    assert [end for _, end, *_, reason in found["a"] if reason == "FILLED" and end > 90] == filled_ends
+
+
+@pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
+@pytest.mark.parametrize(
+    ("zone", "starts"), [("America/New_York", "03:00"), ("Asia/Kathmandu", None), ("Pacific/Apia", None)]
+)
+def test_a_calendar_that_is_filled_has_batches_before_its_first_watermark(
+    unit: Any, zone: str, starts: str | None
+) -> None:
+    """Of rows, of nothing, and after a restart; then the panes after the row are filled."""
+    window = Calendar(unit, zone=zone, starts=starts, fill="zero", fill_for="800 days")
+    script = [[{"k": "a", "t": "2011-03-11T12:00+00:00", "v": 1}], [], Restart(), [], Watermark("2011-03-01")]
+    found = run(window, aggregates={"n": agg.count()}, script=[*script, Watermark("2015-02-01")], **HOW)
+    edges = [datetime(2011, 3, 11, 12, tzinfo=UTC), *(row["pane_end"] for row in found)]
+    assert [row["n"] for row in found] == [1] + [0] * (len(found) - 1)
+    assert [row["pane_start"] for row in found[1:]] == edges[1:-1]
+    assert edges[-1] <= edges[1] + timedelta(days=800) < edges[-1] + timedelta(days=367)
+
+
+def test_a_day_that_a_zone_left_out_is_not_filled() -> None:
+    """In Apia 30 December 2011 has no length: the days around it touch."""
+    window = Calendar("day", zone="Pacific/Apia", fill="zero", fill_for="2 days")
+    script = [[{"k": "a", "t": "2011-12-29T12:00-10:00", "v": 1}], Watermark("2012-02-01")]
+    found = run(window, aggregates={"n": agg.count()}, script=script, **HOW)
+    assert [(row["pane_start"].day, row["pane_end"].day, row["n"]) for row in found] == [
+        (29, 30, 1),
+        (30, 31, 0),
+        (31, 1, 0),
+    ]
+
+
+def test_a_flush_before_the_first_watermark_fires_what_has_rows() -> None:
+    """And leaves nothing stored, also of a calendar."""
+    store = MemoryStore()
+    script = [("row", "a", 1, 2), ("end",), ("flush",), ("end",)]
+    window = Calendar("day", zone="Asia/Kathmandu", fill="last", fill_for="2 days")
+    assert [one[2:] for one in log_of(window, batches_of(script), store)["a"]] == [(1, 2, 0, True, "FLUSH")]
+    assert {kind for kind, *_ in store.entries} <= {"header"}
 
 
 def test_a_flush_fills_nothing_and_leaves_nothing_stored() -> None:
@@ -236,6 +302,8 @@ class NaiveFills:
         self.watermark: float = float("-inf")
         self.flushed = False
 
+    numbers = range(-MANY, MANY)
+
     def bounds(self, pane: int) -> tuple[int, int]:
         """Start and end of a pane, in seconds."""
         period, duration = self.window.period_us // 10**6, self.window.duration_us // 10**6
@@ -249,7 +317,7 @@ class NaiveFills:
 
     def on_row(self, key: str, time: int, value: int) -> None:
         """A row joins each open pane that it is in."""
-        for pane in range(-MANY, MANY):
+        for pane in self.numbers:
             start, end = self.bounds(pane)
             if start <= time < end and self.closes(pane) > self.watermark and not self.flushed:
                 self.rows[key, pane].append(value)
@@ -271,7 +339,7 @@ class NaiveFills:
         if watermark <= self.watermark or self.flushed:
             return
         previous, self.watermark = self.watermark, watermark
-        for pane in range(-MANY, MANY):
+        for pane in self.numbers:
             end = self.bounds(pane)[1]
             ready = self.closes(pane) if self.window.emit == "on_close" else end
             final = self.closes(pane) <= watermark
@@ -305,6 +373,34 @@ class NaiveFills:
         return self.log
 
 
+class NaiveCalendarFills(NaiveFills):
+    """The panes of a calendar around an instant."""
+
+    numbers = range(-4, 24)
+
+    def __init__(self, window: Calendar, calendar: tuple[str, str | None], around: int) -> None:
+        super().__init__(window)
+        self.panes = NaiveCalendar(
+            {"intervalDuration": 1, "event_time": "ts", "partitioned": True}, window.zone, calendar
+        )
+        self.around = around
+
+    @cached_property
+    def edges(self) -> list[int]:
+        """The instants between panes, in seconds: the start of the pane `numbers[0]` first."""
+        starts = [self.panes.panes_for(self.around * 1_000_000)[0][0]]
+        for _ in self.numbers[: -self.numbers[0]]:
+            starts.insert(0, self.panes.panes_for(starts[0] - 1)[0][0])
+        while len(starts) <= len(self.numbers):
+            starts.append(self.panes.panes_for(starts[-1])[0][1])
+        return [one // 1_000_000 for one in starts]
+
+    def bounds(self, pane: int) -> tuple[int, int]:
+        """Start and end of a pane, in seconds."""
+        start, end = self.edges[pane - self.numbers[0] :][:2]
+        return start, end
+
+
 def in_order(log: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
     """The firings of each partition, in their order."""
     found = defaultdict(list)
@@ -328,6 +424,43 @@ def test_panes_are_filled_as_in_the_model(window: TimeInterval, script: list[tup
     """Every firing of every partition, and nothing is stored once all is closed and filled."""
     store = MemoryStore()
     assert log_of(window, batches_of(script), store) == in_order(NaiveFills(window).play(script))
+    if script[-2:-1] in ([("flush",)], [("watermark", 100)]):
+        assert {kind for kind, *_ in store.entries} <= {"header"}
+
+
+@given(
+    change=st.sampled_from(CHANGES),
+    calendar=st.sampled_from(sorted(CALENDARS, key=str)),
+    script=scripts(),
+    data=st.data(),
+)
+def test_panes_of_a_calendar_are_filled_as_in_the_model(
+    change: tuple[str, str], calendar: tuple[str, str | None], script: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    """Around changes of the clock; a second of the script is about a sixth of a pane."""
+    zone, around, (unit, starts) = change[0], us(change[1]) // 1_000_000, calendar
+    days = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}[unit]
+    step = days * 86_400 // 6
+    window = Calendar(
+        unit,
+        zone=zone,
+        starts=starts,
+        discard_age=step * data.draw(st.sampled_from((0, 0, 3, 9))),
+        emit=data.draw(st.sampled_from(("on_complete", "on_complete", "on_close"))),
+        fill=data.draw(st.sampled_from(("null", "last", "zero"))),
+        fill_for=f"{days * data.draw(st.integers(1, 3)) + 1} days",
+    )
+    moved = [
+        (*item[:-2], around + item[-2] * step, item[-1])
+        if item[0] == "row"
+        else ("watermark", around + item[1] * step)
+        if item[0] == "watermark"
+        else item
+        for item in script
+    ]
+    store = MemoryStore()
+    model = NaiveCalendarFills(window, calendar, around)
+    assert log_of(window, batches_of(moved), store) == in_order(model.play(moved))
     if script[-2:-1] in ([("flush",)], [("watermark", 100)]):
         assert {kind for kind, *_ in store.entries} <= {"header"}
 
