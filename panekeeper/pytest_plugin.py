@@ -28,15 +28,16 @@ def spark_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[...
     """Starts a job on files in folders of its own, and stops it when the test ends.
 
     `job = spark_job(declare, "k string, v long")` starts it, `job.add(rows)` lets it process rows, `job.rows` are those
-    of its log. `declare` takes the streaming DataFrame and returns what `.aggregate()` or `.operator()` returns. All
-    jobs are in one Spark session, that of `panekeeper.session()`.
+    of its log; where a function of yours raised, they fail the test (not with `allow_errors=True`). `declare` takes the
+    streaming DataFrame and returns what `.aggregate()` or `.operator()` returns. All jobs are in one Spark session,
+    that of `panekeeper.session()`.
     """
     from panekeeper.framework.testing.started_job import StartedJob
 
     jobs: list[StartedJob] = []
 
-    def start(declare: Callable[..., object], schema: object) -> StartedJob:
-        jobs.append(StartedJob(declare, schema, tmp_path_factory.mktemp("spark_job")))
+    def start(declare: Callable[..., object], schema: object, *, allow_errors: bool = False) -> StartedJob:
+        jobs.append(StartedJob(declare, schema, tmp_path_factory.mktemp("spark_job"), allow_errors=allow_errors))
         jobs[-1].start()
         return jobs[-1]
 

@@ -25,7 +25,7 @@ from panekeeper.framework.core.job_spec import (
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.row_json import joined, objects
 from panekeeper.framework.declarations.aggregates import CONDITION
-from panekeeper.framework.declarations.errors import InputError, as_utf8
+from panekeeper.framework.declarations.errors import InputError, as_utf8, user_traceback
 
 LATE = "LATE"
 NO_SESSION = "NO_SESSION"
@@ -184,7 +184,7 @@ def _event_times(table: pa.Table) -> list[int | None]:
 def _detail(where: str, error: Exception, reason: str) -> str:
     if reason != USER_ERROR:
         return f"{where}: {error}"
-    stack = "".join(traceback.format_exception(error))
+    stack = user_traceback(error)
     return f"{_one_line(error)} in {where}\n{stack[-_LONGEST_STACK:]}"
 
 

@@ -31,6 +31,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
+from types import FrameType
 from typing import ParamSpec, TypeVar
 
 from panekeeper.state.errors import (
@@ -65,6 +66,7 @@ __all__ = [
     "StateError",
     "StateVersionError",
     "as_utf8",
+    "user_traceback",
     "utf8_errors",
     "without_own_frames",
 ]
@@ -150,6 +152,32 @@ def without_own_frames(function: Callable[P, R]) -> Callable[P, R]:
             raise  # adds no frame, not even this one
 
     return called
+
+
+def user_traceback(error: BaseException) -> str:
+    """Return the traceback of an error in a function of the user's: all frames but those of Panekeeper.
+
+    So are those of its causes. An error that Panekeeper itself raises about what the function returned has no frames.
+    """
+    shown = traceback.TracebackException.from_exception(error)
+    pairs: list[tuple[BaseException | None, traceback.TracebackException | None]] = [(error, shown)]
+    while pairs:
+        raised, text = pairs.pop()
+        if raised is None or text is None:
+            continue
+        frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
+        kept = [one for one, frame in zip(text.stack, frames, strict=False) if not _is_own(frame)]
+        text.stack = traceback.StackSummary.from_list(kept)
+        if not kept:
+            text.stack = None  # type: ignore[assignment]  # no heading without frames
+        pairs += [(raised.__cause__, text.__cause__), (raised.__context__, text.__context__)]
+        if isinstance(raised, BaseExceptionGroup):
+            pairs += zip(raised.exceptions, text.exceptions or (), strict=False)
+    return "".join(shown.format())
+
+
+def _is_own(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__", "")).startswith("panekeeper.")
 
 
 def as_utf8(text: str) -> str:

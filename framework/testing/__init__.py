@@ -15,6 +15,7 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     ['insertion', 'initial_full', 'trigger', 'close']
 
 capsule.py          what came of one partition in a batch of a real job, as a case? `run_capsule`
+causes.py           why do results depend on where micro-batches end?
 compare.py          do two lists of events say the same? `difference`
 declared_json.py    how does a declaration become JSON, with the code of the user's by its name?
 draw.py             how is a window drawn? `draw`
@@ -33,6 +34,7 @@ spark_run.py        how does a vector run as a streaming query?
 sql.py              for which rows does a condition of SQL hold, in memory?
 started_job.py      how does a user's test start, kill and restart a job?
 steps.py            which batches of steps are the items of a vector, and which of its events is what happens?
+tried_merge.py      is `merge` of a user's aggregate what its `add` says?
 vector.py           what does a vector say, checked field by field?
 """
 

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import IntEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, user_traceback
 from panekeeper.framework.testing.run import declared_job, with_script
 from panekeeper.framework.testing.script import Clock, Restart, Watermark
+from panekeeper.framework.testing.tried_merge import BrokenMerge, tried
 
 if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
@@ -41,13 +44,20 @@ _MOST_RUNS = 400
 
 
 def assert_same_for_every_cut(
-    declaration: Mapping[str, Any], rows: Sequence[Any], *, tries: int = 10, seed: int = 0
+    declaration: Mapping[str, Any],
+    rows: Sequence[Any],
+    *,
+    tries: int = 10,
+    seed: int = 0,
+    allow_errors: bool = False,
+    exact_merge: bool = True,
 ) -> None:
     """Assert that results do not depend on where micro-batches end, nor on restarts between them.
 
     What happens is played in one micro-batch, then with one for each row, with a restart after each row, and in `tries`
     random ways. The rows of the log must be the same for each partition and pane, in their order,
-    and so must the quarantine.
+    and so must the quarantine. A `merge` or `remove` of an aggregate of yours is tried on the rows of each firing, in
+    many splits: it must say what `add` says, also if no pane of these needs it.
 
     Args:
         declaration: the arguments of `run`, without a script.
@@ -56,9 +66,12 @@ def assert_same_for_every_cut(
             follows in the end.
         tries: number of random ways.
         seed: makes them; the same seed makes the same ones.
+        allow_errors: whether a function of yours may raise. It must raise for the same then, however the rows are cut.
+        exact_merge: False for an aggregate that estimates: what it merges need not be what it adds.
 
     Raises:
-        AssertionError: results differ. The message has the first difference, and two calls of `run` that show it.
+        AssertionError: results differ: the message has the columns that do, the likeliest cause, and two calls of `run`
+            that show it. Or a function of yours raised, or its `merge` is not what its `add` says.
         DeclarationError: as `run`.
 
     >>> from panekeeper import Count, Tumbling, agg
@@ -77,11 +90,20 @@ def assert_same_for_every_cut(
         return replace(case, ends=(_End.NONE,) * len(case.items))
 
     __tracebackhide__ = True
-    _require_same(declared, (replace(case, ends=way) for way in dict.fromkeys(ways)), whole, ("whole", "cut"))
+    plays = _Plays(declared, allow_errors=allow_errors)
+    plays.require_no_error(whole(case))
+    plays.require_same((replace(case, ends=way) for way in dict.fromkeys(ways)), whole, ("whole", "cut"))
+    if exact_merge:
+        _require_possible_merge(declaration, whole(case))
 
 
 def assert_survives_restarts(
-    declaration: Mapping[str, Any], script: Sequence[Any], *, tries: int = 10, seed: int = 0
+    declaration: Mapping[str, Any],
+    script: Sequence[Any],
+    *,
+    tries: int = 10,
+    seed: int = 0,
+    allow_errors: bool = False,
 ) -> None:
     """Assert that results do not change if the job is started again between micro-batches.
 
@@ -94,9 +116,10 @@ def assert_survives_restarts(
             watermark that completes all panes follows in the end.
         tries: number of random ways.
         seed: makes them; the same seed makes the same ones.
+        allow_errors: whether a function of yours may raise.
 
     Raises:
-        AssertionError: results differ. The message has the first difference, and two calls of `run` that show it.
+        AssertionError: results differ, or a function of yours raised, as of `assert_same_for_every_cut`.
         DeclarationError: as `run`.
     """
     declared = _declared(declaration)
@@ -110,7 +133,9 @@ def assert_survives_restarts(
         return replace(case, ends=tuple(min(end, _End.CUT) for end in case.ends))
 
     __tracebackhide__ = True
-    _require_same(declared, (replace(case, ends=way) for way in dict.fromkeys(ways)), unbroken, ("unbroken", "broken"))
+    plays = _Plays(declared, allow_errors=allow_errors)
+    plays.require_no_error(unbroken(case))
+    plays.require_same((replace(case, ends=way) for way in dict.fromkeys(ways)), unbroken, ("unbroken", "broken"))
 
 
 class _Row(NamedTuple):
@@ -209,67 +234,146 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
     return _Case(items=tuple(items), ends=tuple(ends), ports=names)
 
 
-def _require_same(
-    declared: ScriptedJob, cases: Iterator[_Case], other: Callable[[_Case], _Case], names: tuple[str, str]
-) -> None:
-    """Raise `AssertionError` for the first case whose results are not those of the other way to play it."""
-    __tracebackhide__ = True  # pytest shows the line of the user's test
-    from panekeeper.framework.testing.scripted_stream import ScriptedStream
-
-    spec = declared.computation([ScriptedStream(port.columns) for port in declared.ports])._pipeline.spec  # noqa: SLF001
-    known = dict[str, dict[str, list[str]]]()
-
-    def play(case: _Case) -> dict[str, list[str]]:
-        return _play(with_script(declared, case.script()), spec)
-
-    def difference(case: _Case) -> str | None:
-        one = other(case)
-        text = repr(one)
-        if text not in known:
-            known[text] = play(one)
-        return _difference(known[text], play(case), names)
-
-    for case in cases:
-        if difference(case) is not None:
-            small = _smallest(case, lambda one: difference(one) is not None)
-            raise AssertionError(_message(other(small), small, difference(small) or "", names))
-
-
-def _play(job: ScriptedJob, spec: JobSpec) -> dict[str, list[str]]:
-    """Return the rows of the log by their place, and those of the quarantine; of an error what was raised."""
+def _require_possible_merge(declaration: Mapping[str, Any], case: _Case) -> None:
+    """Raise `AssertionError` if a user's aggregate merges, or removes, to something else than it adds."""
+    __tracebackhide__ = True
     from panekeeper.framework.testing.run_in_memory import run_in_memory
 
-    try:
-        results: Results = run_in_memory(job)
-    except DeclarationError:
-        raise
-    except Exception as error:  # noqa: BLE001 -- of the user's code: an outcome as any other
-        return {"an error": [f"{type(error).__name__}: {error}"]}
-    found = dict[str, list[str]]()
+    if aggregates := tried(declaration.get("aggregates") or {}):
+        job = _declared(dict(declaration) | {"aggregates": aggregates})
+        try:
+            with suppress(Exception):  # that these rows raise was seen before
+                run_in_memory(with_script(job, case.script()))
+        except BrokenMerge as error:
+            raise AssertionError(str(error)) from None
+
+
+_Shown = Mapping[str, str] | str
+"""What a row shows by its columns; or a text in its place, of what was raised."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Outcome:
+    """What came of a case.
+
+    Attributes:
+        rows: those of the log by their place, and those of the quarantine.
+        results: what `run` returns; None if it raised.
+        error: what it raised.
+    """
+
+    rows: Mapping[str, list[_Shown]]
+    results: Results | None = None
+    error: Exception | None = None
+
+
+class _Plays:
+    """Plays cases of one job, and compares what comes of them."""
+
+    def __init__(self, declared: ScriptedJob, *, allow_errors: bool) -> None:
+        from panekeeper.framework.testing.scripted_stream import ScriptedStream
+
+        self._declared, self._allow_errors = declared, allow_errors
+        streams = [ScriptedStream(port.columns) for port in declared.ports]
+        self._spec = declared.computation(streams)._pipeline.spec  # noqa: SLF001 -- the kit is part of the framework
+        self._known: dict[str, _Outcome] = {}
+
+    def require_no_error(self, case: _Case) -> None:
+        """Raise `AssertionError` if a function of the user's raises, unless that is allowed."""
+        __tracebackhide__ = True
+        found = self._outcome(case)
+        if self._allow_errors:
+            return
+        if found.error is not None:
+            raise AssertionError(
+                "a function of yours raised, or a row cannot be computed; if the test expects that, give "
+                f"allow_errors=True. What was raised: {user_traceback(found.error)}"
+            ) from None
+        if found.results is not None:
+            found.results.require_no_user_error()
+
+    def require_same(self, cases: Iterator[_Case], other: Callable[[_Case], _Case], names: tuple[str, str]) -> None:
+        """Raise `AssertionError` for the first case whose results are not those of the other way to play it."""
+        __tracebackhide__ = True  # pytest shows the line of the user's test
+
+        def difference(case: _Case) -> str | None:
+            return _difference(self._outcome(other(case)).rows, self._play(case).rows, names)
+
+        for case in cases:
+            if difference(case) is not None:
+                small = _smallest(case, lambda one: difference(one) is not None)
+                found, cause = difference(small) or "", self._cause(small)
+                raise AssertionError(_message(other(small), small, found, cause, names))
+
+    def _cause(self, case: _Case) -> str:
+        from panekeeper.framework.testing.causes import likeliest_cause
+
+        one, two = self._play(case), self._play(case)
+        if one.error is not None:
+            return ""  # what it says is the cause
+        job = with_script(self._declared, case.script())
+        return likeliest_cause(job, lambda: _difference(one.rows, two.rows, ("", "")) is None)
+
+    def _outcome(self, case: _Case) -> _Outcome:
+        """Return what comes of a case, played once."""
+        text = repr(case)
+        if text not in self._known:
+            self._known[text] = self._play(case)
+        return self._known[text]
+
+    def _play(self, case: _Case) -> _Outcome:
+        from panekeeper.framework.testing.run_in_memory import run_in_memory
+
+        try:
+            results = run_in_memory(with_script(self._declared, case.script()))
+        except DeclarationError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- of the user's code: an outcome as any other
+            return _Outcome(rows={"an error": [f"{type(error).__name__}: {error}"]}, error=error)
+        return _Outcome(rows=_rows(results, self._spec), results=results)
+
+
+def _rows(results: Results, spec: JobSpec) -> dict[str, list[_Shown]]:
+    """Return the rows of the log by their place, and those of the quarantine; values as text, so that NaN is equal."""
+    found = dict[str, list[_Shown]]()
     for window, rows in (results.windows or {"": results}).items():
         of = [f"window {window}"] if window else []
         for row in rows:
-            named = (f"{name}={row[name]!r}" for name in (*spec.keys.names, *_PLACE) if name in row)
-            shown = {name: value for name, value in row.items() if name not in _BY_BATCH}
-            found.setdefault(", ".join([*of, *named]) or "the log", []).append(repr(shown))
+            place = [name for name in (*spec.keys.names, *_PLACE) if name in row]
+            shown = {name: _text(value) for name, value in row.items() if name not in {*_BY_BATCH, *place}}
+            named = (f"{name}={_text(row[name])}" for name in place)
+            found.setdefault(", ".join([*of, *named]) or "the log", []).append(shown)
     if spec.join is not None:  # pairs of one time are in no order
-        found = {place: sorted(rows) for place, rows in found.items()}
-    refused = [
-        {name: row.get(name) for name in ("port", "window", "reason", "event_time", "row")}
+        found = {place: sorted(rows, key=repr) for place, rows in found.items()}
+    refused: list[_Shown] = [
+        {name: _text(row[name]) for name in ("port", "window", "reason", "event_time", "row") if name in row}
         for row in results.quarantine
     ]
-    return found | ({"the quarantine": sorted(map(repr, refused))} if refused else {})
+    return found | ({"the quarantine": sorted(refused, key=repr)} if refused else {})
 
 
-def _difference(one: Mapping[str, list[str]], two: Mapping[str, list[str]], names: tuple[str, str]) -> str | None:
-    """Return the first difference in words; None if there is none."""
+def _text(value: Any) -> str:
+    return value.isoformat(" ") if isinstance(value, datetime) else repr(value)
+
+
+def _difference(one: Mapping[str, list[_Shown]], two: Mapping[str, list[_Shown]], names: tuple[str, str]) -> str | None:
+    """Return the first difference in words, with the columns that differ; None if there is none."""
     for place in dict.fromkeys((*one, *two)):
         for first, second in zip_longest(one.get(place, []), two.get(place, [])):
             if first != second:
                 width = max(map(len, names))
-                lines = (f"    {name:<{width}}  {row}" for name, row in zip(names, (first, second), strict=True))
+                shown = _shown(first, second), _shown(second, first)
+                lines = (f"    {name:<{width}}  {row}" for name, row in zip(names, shown, strict=True))
                 return "\n".join([f"{place}:", *lines])
     return None
+
+
+def _shown(row: _Shown | None, other: _Shown | None) -> str:
+    """Return the columns of a row in which another one differs."""
+    if row is None or isinstance(row, str):
+        return row or "no row"
+    known = other if isinstance(other, Mapping) else {}
+    return ", ".join(f"{name}={value}" for name, value in row.items() if known.get(name) != value)
 
 
 def _smallest(case: _Case, differs: Callable[[_Case], bool]) -> _Case:
@@ -301,14 +405,17 @@ def _smallest(case: _Case, differs: Callable[[_Case], bool]) -> _Case:
     return case
 
 
-def _message(one: _Case, two: _Case, difference: str, names: tuple[str, str]) -> str:
+def _message(one: _Case, two: _Case, difference: str, cause: str, names: tuple[str, str]) -> str:
     calls = "\n".join(_call(name, case) for name, case in zip(names, (one, two), strict=True))
     imports = [f"import {name}" for name in ("datetime", "decimal") if f"{name}." in calls]
     imports += ["from decimal import Decimal"] if "Decimal(" in calls else []
     imports.append("from panekeeper.testing import Clock, Restart, Watermark, run")
     what = "where micro-batches end" if names[0] == "whole" else "whether the job was started again"
     program = "\n".join(f"    {line}" for line in "\n".join([*imports, "", calls]).splitlines())
-    return f"results depend on {what}; the first difference is in {difference}\nThe least that shows it:\n\n{program}"
+    why = f"\nLikeliest cause: {cause}." if cause else ""
+    return (
+        f"results depend on {what}; the first difference is in {difference}{why}\nThe least that shows it:\n\n{program}"
+    )
 
 
 def _call(name: str, case: _Case) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import TIMESTAMP
+from panekeeper.framework.core.quarantine import USER_ERROR
 from panekeeper.framework.declarations.arrow_types import python_values
 from panekeeper.framework.declarations.durations import to_datetime_if_any
 from panekeeper.framework.testing.script import time_us
@@ -43,6 +44,16 @@ class Results(list[dict[str, Any]]):
         self += rows
         if window:
             self.windows[window] += rows
+
+    def require_no_user_error(self) -> None:
+        """Raise `AssertionError` if a function of the user's raised, with what is known of the first time."""
+        details = [row["detail"] for row in self.quarantine if row["reason"] == USER_ERROR]
+        if details:
+            times = "once" if len(details) == 1 else f"{len(details)} times"
+            raise AssertionError(
+                f"a function of yours raised, {times}; if the test expects that, give allow_errors=True and look at "
+                f"the quarantine. The first time: {details[0]}"
+            )
 
     @property
     def in_seconds(self) -> list[dict[str, Any]]:

@@ -46,6 +46,7 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
     windows: Mapping[str, Window] | None = None,
     engine: Literal["memory", "spark"] = "memory",
     spark: SparkSession | None = None,
+    allow_errors: bool = False,
     **options: Any,
 ) -> Results:
     """Play a script through a window, and return the rows of its log.
@@ -75,6 +76,7 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
             of all of them, or name -> those of each.
         engine: `"memory"` runs without Java, `"spark"` as a real job into Delta tables.
         spark: the session to run on; `panekeeper.session()` if not given. Only for `engine="spark"`.
+        allow_errors: whether a function of yours may raise: the quarantine has it then, as in a job.
         **options: further arguments of `windowed()` (`partition_by`, `event_time`, `watermark`, ...), and of
             `.aggregate()` or `.operator()` (`output`, `listeners`, `handlers`).
 
@@ -83,10 +85,12 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
         `windows`.
 
     Raises:
+        AssertionError: an operator, an aggregate or a listener of yours raised, and not `allow_errors`; the message has
+            its traceback.
         DeclarationError: a declaration that a job would refuse, a row that does not fit the schema, or an item of the
             script that is none.
         InputError: with `on_error="fail"`, the first row or firing that cannot be computed.
-        Exception: what an operator or a handler raised.
+        Exception: what a state handler or a policy of yours raised.
 
     Examples:
         >>> from panekeeper import TimeInterval, agg
@@ -108,6 +112,14 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
     declared = with_script(
         declared_job(window, schema=schema, ports=ports, windows=windows, **computed, **options), script
     )
+    __tracebackhide__ = True  # pytest shows the line of the user's test
+    results = _results(declared, engine, spark)
+    if not allow_errors:
+        results.require_no_user_error()
+    return results
+
+
+def _results(declared: ScriptedJob, engine: str, spark: SparkSession | None) -> Results:
     if engine == "spark":
         from panekeeper.framework.testing.run_on_spark import run_on_spark
 

@@ -35,17 +35,22 @@ _GROUP = 0
 
 def run_in_memory(script: ScriptedJob) -> Results:
     """Play a script in memory."""
-    return _MemoryJob(script).play()
+    return MemoryJob(script).play()
 
 
-class _MemoryJob:
-    """A job of one key group. What persists between micro-batches is `store`, and what the progress of rows is."""
+class MemoryJob:
+    """A job of one key group. What persists between micro-batches is `store`, and what the progress of rows is.
+
+    Attributes:
+        spec: what is computed.
+        store: what is stored.
+    """
 
     def __init__(self, script: ScriptedJob) -> None:
         self._script = script
         computation = script.computation([ScriptedStream(port.columns) for port in script.ports])
         pipeline = computation._pipeline  # noqa: SLF001 -- the kit is part of the framework
-        self._spec = pipeline.spec
+        self.spec = pipeline.spec
         self._declared = cloudpickle.dumps(pipeline.spec)  # type: ignore[no-untyped-call]
         self._ports = pipeline.ports
         self._intakes = [
@@ -60,17 +65,17 @@ class _MemoryJob:
             packers = [replace(packer, watermark_delay_us=None) for packer in packers]
         self._packers = packers
         self._orderings = tuple(port.ordering() for port in self._ports)
-        self._store = MemoryStore()
+        self.store = MemoryStore()
         self._run, self._no_batch_committed = 0, True
         self._latest_us: int | None = None
 
     def play(self) -> Results:
         """Run all micro-batches."""
-        results, packed, steps, watermark = Results(self._spec.windows), list[PackedRow](), list[Step](), None
+        results, packed, steps, watermark = Results(self.spec.windows), list[PackedRow](), list[Step](), None
         for batch in self._script.batches:
             if batch.is_start:
                 self._run, self._no_batch_committed = self._run + 1, batch.number == 0
-                self._store = self._store.copy()
+                self.store = self.store.copy()
             if self._script.has_watermarks or not steps:  # one that follows the rows moves between micro-batches
                 watermark = self._watermark(batch)
             part = [*self._control(batch)]
@@ -79,7 +84,7 @@ class _MemoryJob:
             packed += part
             steps += [*self._watermark_steps(watermark), *to_steps(part, self._orderings)]
             if not batch.is_continued:
-                self._add(results, batch.number, packed, self._run_group(batch.number, steps))
+                self._add(results, batch.number, packed, self._outcome(batch.number, steps))
                 packed, steps = [], []
         return results
 
@@ -117,13 +122,17 @@ class _MemoryJob:
         for batch in self._packers[place].packed(checked.table.to_batches(), part=0, watermark=known):
             yield from PackedRow.each(batch)
 
-    def _run_group(self, number: int, steps: list[Step]) -> BatchOutcome:
+    def _outcome(self, number: int, steps: list[Step]) -> BatchOutcome:
         """Run a micro-batch with newly made objects of the user, as each batch of a job has them."""
         spec: JobSpec = cloudpickle.loads(self._declared)
         checkpoint = BatchCheckpoint(
             checkpoint=number, group=_GROUP, run=self._run, no_batch_committed=self._no_batch_committed
         )
-        return KeyGroupRunner(spec, self._store, checkpoint if spec.handlers else None).run(steps)
+        return self.run_group(spec, checkpoint, steps)
+
+    def run_group(self, spec: JobSpec, checkpoint: BatchCheckpoint, steps: list[Step]) -> BatchOutcome:
+        """Run a micro-batch, and write the state."""
+        return KeyGroupRunner(spec, self.store, checkpoint).run(steps)
 
     def _add(self, results: Results, number: int, packed: list[Any], outcome: BatchOutcome) -> None:
         for window, one in outcome.parts.items():
@@ -131,7 +140,7 @@ class _MemoryJob:
         for row in packed:
             if row.kind == "rejected":
                 table = from_segment(row.body)
-                results.quarantine += quarantined(in_quarantine_of(self._spec, table, row.port), number)
+                results.quarantine += quarantined(in_quarantine_of(self.spec, table, row.port), number)
         results.quarantine += quarantined(outcome.rejected, number)
         counts = outcome.counts | input_counts(packed) | {"firings": outcome.firings}
         for name in results.counts:

@@ -38,19 +38,21 @@ class StartedJob:
 
     job: Job
 
-    def __init__(self, declare: Callable[..., Any], schema: Any, folder: Path) -> None:
+    def __init__(self, declare: Callable[..., Any], schema: Any, folder: Path, *, allow_errors: bool = False) -> None:
         """Declare the job on a stream of rows.
 
         Args:
             declare: takes the streaming DataFrame and returns the computation, as `.aggregate(...)` does.
             schema: the columns of the rows, as `run` takes them.
             folder: an empty one.
+            allow_errors: whether a function of the user's may raise; if not, `rows` do.
 
         Raises:
             DeclarationError: what `declare` raises, or a schema that is none.
         """
         columns = columns_of(schema, "spark_job")
         self.folder, self._schema, self._files = folder, arrow_schema(columns), 0
+        self._allow_errors = allow_errors
         self.spark = session().newSession()
         self.spark.conf.set("spark.sql.shuffle.partitions", 1)
         (folder / "input").mkdir()
@@ -121,8 +123,15 @@ class StartedJob:
 
     @property
     def rows(self) -> Results:
-        """The rows of the log, in order, with those of the quarantine, as `run` returns them."""
-        return read_results(self.folder / "log", self._computation._pipeline.spec)  # noqa: SLF001 -- of the framework
+        """The rows of the log, in order, with those of the quarantine, as `run` returns them.
+
+        Raises:
+            AssertionError: a function of the user's raised in a batch, and not `allow_errors`.
+        """
+        results = read_results(self.folder / "log", self._computation._pipeline.spec)  # noqa: SLF001 -- of the framework
+        if not self._allow_errors:
+            results.require_no_user_error()
+        return results
 
     def _write(self, rows: Sequence[Any]) -> None:
         """Write a file, which the source sees whole and reads after all before it."""

@@ -287,7 +287,8 @@ class Inverse(agg.UserAggregate):
 def test_a_function_that_raises_costs_its_own_result_only() -> None:
     """It is null there, and in the quarantine with what was raised; other keys have theirs."""
     inverse = {"all": agg.user(Inverse(), "v", output="double")}
-    found = panes(TimeInterval(10), rows(("a", 1, 0), ("b", 1, 4)), Watermark(10), aggregates=inverse)
+    script = rows(("a", 1, 0), ("b", 1, 4)), Watermark(10)
+    found = panes(TimeInterval(10), *script, aggregates=inverse, allow_errors=True)
     assert firings(found) == [("a", 0, None), ("b", 0, 0.25)]
     assert [row["reason"] for row in found.quarantine] == ["USER_ERROR"]
     assert "ZeroDivisionError" in found.quarantine[0]["detail"]

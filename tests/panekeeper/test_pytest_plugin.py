@@ -38,7 +38,7 @@ def test_the_guide_prints_tests_that_pass_and_how_one_fails(alone: pytest.Pytest
     result = alone.runpytest_subprocess("-q", "-k", "(fares and not killed) or (without and not_depend)")
     result.assert_outcomes(passed=3, failed=1, deselected=4)
     shown = [line for line in blocks_of(GUIDE)[-2].text.splitlines() if "..." not in line and line.strip()]
-    assert len(shown) == 6
+    assert len(shown) == 10
     assert [line for line in shown if line.strip() not in result.stdout.str()] == []
 
 

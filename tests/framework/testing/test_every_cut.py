@@ -110,6 +110,87 @@ class Careless(agg.UserAggregate):
         return state
 
 
+class Raising(Operator):
+    """Raises at every firing."""
+
+    events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        emit(rows=self.count(event))
+
+    def count(self, event: Event) -> int:
+        raise KeyError("fare")
+
+
+class RaisingHandler(Raising, StateHandler):
+    """The same, of a job that fails on it."""
+
+
+class Kept(agg.UserAggregate):
+    """The number of values and their sum; each class below has one mistake."""
+
+    state = list[int]
+
+    def zero(self) -> list[int]:
+        return [0, 0]
+
+    def add(self, state: list[int], value: int) -> list[int]:
+        return [state[0] + 1, state[1] + value]
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return [a[0] + b[0], a[1] + b[1]]
+
+    def result(self, state: list[int]) -> float | None:
+        return state[1] / state[0] if state[0] else None
+
+
+class KeepsTheFirst(Kept):
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return a
+
+
+class KeepsTheLast(Kept):
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return b
+
+
+class CountsOne(Kept):
+    """Right where one value is merged."""
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return [a[0] + 1, a[1] + b[1]] if b[0] else a
+
+
+class NotNeutral(Kept):
+    """Right where both sides have values."""
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return [a[0] + b[0], a[1] + b[1]] if a[0] else [0, 0]
+
+
+class Swaps(Kept):
+    """Right until something is added to what was merged."""
+
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return [-(a[0] + b[0]), -(a[1] + b[1])] if a[0] and b[0] else super().merge(a, b)
+
+
+class Removes(agg.UserAggregate):
+    """A sum that slides, and forgets the wrong way."""
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        return state + value
+
+    def remove(self, state: int, value: int) -> int:
+        return state + value
+
+    def result(self, state: int) -> int:
+        return state
+
+
 def operator(one: Operator) -> dict[str, Any]:
     """A declaration with an operator in place of aggregates."""
     return {"operator": one, "output": "rows long", "aggregates": None}
@@ -168,7 +249,7 @@ def test_what_fires_by_batches_survives_restarts() -> None:
     """It depends on where batches end, as it is declared to do."""
     declaration = TIMED | {"window": TimeInterval(10, emit="on_update")}
     rows = [{"k": "a", "t": second, "v": second} for second in range(4)]
-    with pytest.raises(AssertionError, match=r"cut +\{"):
+    with pytest.raises(AssertionError, match=r"cut +is_final=False, reason='EARLY'\n.* fires after each micro-batch"):
         assert_same_for_every_cut(declaration, rows)
     assert_survives_restarts(declaration, [rows[:3], rows[3:]])
 
@@ -184,7 +265,120 @@ def test_an_error_in_one_of_the_ways_is_a_difference() -> None:
 
     declaration = ARRIVAL | {"window": Sliding(evict=Count(1)), "on_error": "fail"} | operator(Failing())
     with pytest.raises(AssertionError, match=r"an error:\n +whole +InputError: .*more than one"):
-        assert_same_for_every_cut(declaration, ROWS)
+        assert_same_for_every_cut(declaration, ROWS, allow_errors=True)
+
+
+@pytest.mark.parametrize("declaration", [operator(Raising()), operator(RaisingHandler())], ids=["kept", "fails"])
+def test_an_operator_that_always_raises_turns_every_test_red(declaration: dict[str, Any]) -> None:
+    """With the frames of the user, whole, and none of Panekeeper's; a test that expects it says so."""
+    declaration = ARRIVAL | {"window": Sliding(evict=Count(1))} | declaration
+    for play in (assert_same_for_every_cut, assert_survives_restarts):
+        with pytest.raises(AssertionError, match="allow_errors=True") as error:
+            play(declaration, ROWS)
+        assert "KeyError: 'fare'" in str(error.value)
+        play(declaration, ROWS, allow_errors=True)
+        said = str(error.value)
+        frames = re.findall(r'File "(.*?)", line \d+, in (\w+)', said)
+        assert frames == [(__file__, "handle_event"), (__file__, "count")]
+        assert 'raise KeyError("fare")' in said
+        assert said.count("Traceback") == 1
+
+
+def test_a_script_with_a_function_that_raises_turns_red_unless_it_is_expected() -> None:
+    """Of an operator, of an aggregate, and of a row that it emitted; what else is in the quarantine does not."""
+
+    class Wrong(Forgetful):
+        def handle_event(self, event: Event, emit: Emit) -> None:
+            emit(rows="many")
+
+    class Failing(Kept):
+        def add(self, state: list[int], value: int) -> list[int]:
+            raise ZeroDivisionError("of the user")
+
+    failing = ARRIVAL | {"aggregates": {"mine": agg.user(Failing(), "v")}}
+    for declaration, words in (
+        (ARRIVAL | operator(Raising()), "raised, 8 times.*KeyError: 'fare' in Raising"),
+        (ARRIVAL | operator(Wrong()), "a row that Wrong emitted"),
+        (failing, "ZeroDivisionError: of the user"),
+    ):
+        with pytest.raises(AssertionError, match=rf"(?s){words}"):
+            run(Sliding(evict=Count(1)), **declaration, script=[ROWS])
+        played = run(Sliding(evict=Count(1)), **declaration, script=[ROWS], allow_errors=True)
+        assert {row["reason"] for row in played.quarantine} == {"USER_ERROR"}
+    over = run(
+        Tumbling(Count(2)), script=[[{"v": 2**62}, {"v": 2**62}]], **ARRIVAL | {"aggregates": {"n": agg.sum("v")}}
+    )
+    assert [row["reason"] for row in over.quarantine] == ["SUM_OVERFLOW"]
+
+
+@pytest.mark.parametrize("broken", [KeepsTheFirst(), KeepsTheLast(), CountsOne(), NotNeutral(), Swaps(), Removes()])
+def test_a_merge_that_is_not_what_add_says_turns_the_test_red(broken: agg.UserAggregate) -> None:
+    """Also in panes that touch, which merge nothing: the results of `run` are the same however rows are cut."""
+    declaration = TIMED | {"window": TimeInterval(10), "aggregates": {"mine": agg.user(broken, "v", where="v > 1")}}
+    rows = [{"k": "a", "t": t, "v": v} for t, v in enumerate((5, 1, 3, 8))]
+    with pytest.raises(AssertionError, match=rf"of {type(broken).__name__} is not what add\(\) says: .*\[5, 3, 8\]"):
+        assert_same_for_every_cut(declaration, rows)
+    assert_same_for_every_cut(declaration, rows, exact_merge=False)
+    assert_survives_restarts(declaration, rows)
+
+
+@given(values=st.lists(st.floats(-1e9, 1e9), max_size=12))
+@settings(max_examples=10)
+def test_a_merge_of_floats_may_round(values: list[float]) -> None:
+    """Sums in another order are near enough; of several windows each is tried."""
+
+    class Mean(Kept):
+        state = list[float]
+
+        def zero(self) -> list[float]:  # type: ignore[override]
+            return [0.0, 0.0]
+
+    windows = {"short": TimeInterval(5), "long": Session(7)}
+    declaration = {"windows": windows, "schema": "t timestamp, v double", "event_time": "t"}
+    rows = [{"t": t, "v": v} for t, v in enumerate(values)]
+    mean = agg.user(Mean(), "v")
+    assert_same_for_every_cut(declaration | {"aggregates": {"mean": mean}}, rows, tries=1)
+    of_each = {"short": {"mean": mean}, "long": {"mean": agg.user(KeepsTheFirst(), "v")}}
+    if len(values) > 2:
+        with pytest.raises(AssertionError, match="KeepsTheFirst"):
+            assert_same_for_every_cut(declaration | {"aggregates": of_each}, rows, tries=1)
+
+
+class Lists(Lasting):
+    """Reads back something else than it wrote."""
+
+    def reset(self, ctx: StateContext) -> None:
+        self.of = {}
+
+
+class OfTheClass(Forgetful):
+    """Counts in its class, which all micro-batches share."""
+
+    counted: ClassVar[list[int]] = []
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        self.counted.append(1)
+        emit(rows=len(self.counted))
+
+
+@pytest.mark.parametrize(
+    ("declaration", "words"),
+    [
+        (operator(Forgetful()), "'rows' of Forgetful was lost between micro-batches; make the class a StateHandler"),
+        (operator(Lists()), r"'of' of Lists was lost between micro-batches; checkpoint\(\) must write it"),
+        (operator(Restless()), r"'of' of Restless was lost between micro-batches; checkpoint\(\) must write it"),
+        (operator(OfTheClass()), "other results when it is played again"),
+        (
+            {"aggregates": {"n": agg.user(Careless(), "v", int)}, "window": Tumbling(Count(4))},
+            "'rows' of Careless was lost between micro-batches; keep what lasts in the state",
+        ),
+    ],
+)
+def test_the_likeliest_cause_is_named(declaration: dict[str, Any], words: str) -> None:
+    """By what was seen: which attribute is another one in the next micro-batch, or that nothing repeats itself."""
+    with pytest.raises(AssertionError, match=f"(?s)Likeliest cause: .*{words}") as error:
+        assert_same_for_every_cut(ARRIVAL | {"window": Sliding(evict=Count(1))} | declaration, ROWS)
+    assert "fired_at=" not in str(error.value).partition("Likeliest")[0]
 
 
 def test_rows_of_ports_keep_the_order_in_which_a_batch_has_them() -> None:
