@@ -17,10 +17,10 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
 from panekeeper.framework.declarations.windows import TimeInterval
 
-_UNITS = {"day": 1, "week": 7, "month": 28, "quarter": 90, "year": 365}
-"""Unit -> how many days it has at least."""
-_LONGER_US = 4 * 86_400_000_000
-"""No unit has so much more."""
+_UNITS = {"day": (1, 1), "week": (7, 7), "month": (28, 31), "quarter": (90, 92), "year": (365, 366)}
+"""Unit -> how many days it has at least, and at most."""
+_DAY_US = 86_400_000_000
+"""No clock was ever put back by more, so no unit is longer than its days by more."""
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
@@ -111,7 +111,7 @@ class Calendar(TimeInterval):
         object.__setattr__(self, "zone_data", _zone_data(self.zone))
         object.__setattr__(self, "starts", starts)
         _start_of(unit, starts)
-        super().__init__(f"{_UNITS[unit]} days", **options)
+        super().__init__(f"{_UNITS[unit][0]} days", **options)
 
     def __repr__(self) -> str:
         starts = "" if self.starts is None else f", starts={self.starts!r}"
@@ -125,7 +125,8 @@ class Calendar(TimeInterval):
     @property
     def reach_us(self) -> int:
         """How far behind the watermark a row may be that is not late, in microseconds."""
-        return super().reach_us + _LONGER_US
+        most = (_UNITS[self.unit][1] + 1) * _DAY_US
+        return self.age_us + (0 if self.late == "tuple" else most)
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint, and the zone data, which may."""

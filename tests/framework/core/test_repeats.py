@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -172,7 +172,7 @@ def counted(*script: Any, dedupe_for: Any = "10 seconds", window: EventTimeWindo
     )
 
 
-def rows(*given: tuple[str | None, float]) -> list[dict[str, Any]]:
+def rows(*given: tuple[str | None, float | datetime]) -> list[dict[str, Any]]:
     """Rows of (id, time)."""
     return [{"id": name, "t": time} for name, time in given]
 
@@ -245,11 +245,31 @@ def test_ids_survive_a_changed_discard_age() -> None:
     assert made.counts["repeated"] == 2
 
 
-@pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
-def test_ids_are_known_for_as_long_as_the_longest_pane(unit: str) -> None:
-    """A calendar's longest unit has less than 4 days more than its shortest."""
-    most = {"day": 1, "week": 7, "month": 31, "quarter": 92, "year": 366}[unit]
-    assert Calendar(unit, zone="UTC").reach_us >= (most * 24 + 1) * 3600 * SECOND
+@pytest.mark.parametrize("most", [("day", 1), ("week", 7), ("month", 31), ("quarter", 92), ("year", 366)])
+def test_ids_of_a_calendar_are_known_for_its_longest_unit_and_a_day(most: tuple[str, int]) -> None:
+    """A repeat that comes until then is counted as one, and one that comes later is late."""
+    window, known = Calendar(most[0], zone="UTC"), 1 + 2 + (most[1] + 1) * 86_400
+    script = [rows(("x", 1)), Watermark(known), rows(("x", 1)), Watermark(known + 1), rows(("x", 1))]
+    found = counted(*script, window=window, dedupe_for=2).counts
+    assert (found["admitted"], found["repeated"], found["dropped_late"]) == (1, 1, 1)
+
+
+def test_ids_are_known_throughout_a_day_that_came_twice() -> None:
+    """In Alaska it was the same day again in 1867: a pane of 48 hours is open, and so are the ids in it."""
+    begins, ends = datetime.fromisoformat("1867-10-18T09:00Z"), datetime.fromisoformat("1867-10-20T08:00Z")
+    script = [rows(("x", begins)), Watermark(ends), rows(("x", begins)), Watermark(ends + timedelta(days=2))]
+    found = counted(*script, window=Calendar("day", zone="America/Juneau"), dedupe_for=1)
+    assert [row["n"] for row in found] == [1]
+    assert found[0]["pane_end"] - found[0]["pane_start"] == timedelta(hours=48)
+    assert found.counts["repeated"] == 1
+
+
+def test_ids_are_known_for_the_discard_age_where_rows_are_late_by_that_alone() -> None:
+    """With late="tuple" the duration of the panes does not count: a repeat after that is late."""
+    window = TimeInterval(10, discard_age=5, late="tuple")
+    script = [rows(("x", 1)), Watermark(6), rows(("x", 1), ("x", 3)), Watermark(8), rows(("x", 3)), Watermark(9)]
+    found = counted(*script, rows(("x", 3)), window=window, dedupe_for=2).counts
+    assert (found["admitted"], found["repeated"], found["dropped_late"]) == (1, 3, 1)
 
 
 @pytest.mark.parametrize(
