@@ -12,6 +12,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Mark, Rows, Step
 from panekeeper.state.store import MemoryStore
+from panekeeper.testing import run as play
 
 OUTPUT = pa.schema([("n", pa.int64())])
 KEYS = pa.schema([("key", pa.string())])
@@ -90,6 +91,22 @@ def test_a_mark_arrives_at_the_time_of_its_batch() -> None:
     results = KeyGroupRunner(job, MemoryStore()).run(steps).results
     assert results is not None
     assert results.column("fired_at").cast(pa.int64()).to_pylist() == [5, 5, 9, 9, 9, 9]
+
+
+@pytest.mark.parametrize(("arrival_time", "tumbles"), [(None, [0, 1, 0]), ("at", [1, 0])], ids=["clock", "declared"])
+def test_a_mark_before_any_row_tumbles_only_where_there_is_a_clock(
+    arrival_time: str | None, tumbles: list[int]
+) -> None:
+    """By the wall clock the window is there from the first batch on; by declared times from its first row on."""
+    found = play(
+        Tumbling(Punctuation(), passes_marks=True),
+        aggregates={"n": agg.count()},
+        schema="v long, at timestamp",
+        marks="v = 0",
+        arrival_time=arrival_time,
+        script=[[{"v": 0, "at": 1}], [{"v": 1, "at": 2}], [{"v": 0, "at": 3}], [{"v": 0}]],
+    )
+    assert [row["n"] for row in found] == tumbles
 
 
 class Means(Operator):
