@@ -202,6 +202,23 @@ def test_one_firing_a_pane_when_it_closes() -> None:
     ]
 
 
+# a row at 5 and, once the watermark is at 35, one at 12: it reaches from [20, 30) to [30, 40) and is late for neither
+@pytest.mark.parametrize(
+    ("emit", "shown"),
+    [
+        ("on_complete", [(0, 1, 0), (10, 0, 0), (10, 1, 1)]),
+        ("on_close", [(0, 1, 0), (10, 1, 0), (20, 0, 0)]),
+    ],
+)
+def test_a_late_row_has_a_pane_filled_whose_end_has_passed_only_where_panes_fire_at_their_closing(
+    emit: Any, shown: list[Any]
+) -> None:
+    """What is filled is decided when it fires: by the rows that have come until the end, or until the closing."""
+    window = TimeInterval(10, discard_age=30, emit=emit, fill="zero", fill_for=10)
+    found = filled(window, [("a", 5, 1)], Watermark(35), [("a", 12, 1)], Watermark(36), Watermark(200), n=agg.count())
+    assert [(start, n, refinement) for _, start, n, refinement, *_ in found] == shown
+
+
 def test_panes_of_a_calendar_and_results_from_rows_are_filled() -> None:
     """With whatever an aggregate returns: by "zero" a list and a text are null."""
     day = 86_400
