@@ -315,13 +315,17 @@ def test_times_that_are_too_far_ahead_are_quarantined() -> None:
 
 
 def test_marks_in_the_stream_tumble_a_window() -> None:
-    """After a row, or in the place of one, by conditions as a job takes them."""
+    """After a row, or in the place of one, by conditions as a job takes them; no count has one in the place of a row."""
     script = [[{"v": 1}, {"v": 2}, {"v": 0}, {"v": 3}], [{"v": 0}]]
     how: dict[str, Any] = {"schema": "v long", "aggregates": {"all": agg.collect("v")}, "script": script}
     found = run(Tumbling(Punctuation()), punctuation="v = 0", **how)
     assert [(row["all"], row["batch"]) for row in found] == [([1, 2, 0], 0), ([3, 0], 1)]
+    assert (found.counts["rows_in"], found.counts["admitted"]) == (5, 5)
     found = run(Tumbling(Punctuation()), marks="v = 0", **how)
     assert [(row["all"], row["batch"]) for row in found] == [([1, 2], 0), ([3], 1)]
+    assert (found.counts["rows_in"], found.counts["admitted"]) == (3, 3)
+    refused = run(Tumbling(Punctuation()), marks="v = 0", reject={"ALL": "true"}, **how)
+    assert (len(refused.quarantine), refused.counts["rows_in"], refused.counts["quarantined"]) == (3, 3, 3)
 
 
 def test_order_by_sorts_the_rows_of_a_batch() -> None:
