@@ -315,7 +315,7 @@ def test_times_that_are_too_far_ahead_are_quarantined() -> None:
 
 
 def test_marks_in_the_stream_tumble_a_window() -> None:
-    """After a row, or in the place of one, by conditions as a job takes them; no count has one in the place of a row."""
+    """After a row, or in the place of one and in no count, by conditions as a job takes them."""
     script = [[{"v": 1}, {"v": 2}, {"v": 0}, {"v": 3}], [{"v": 0}]]
     how: dict[str, Any] = {"schema": "v long", "aggregates": {"all": agg.collect("v")}, "script": script}
     found = run(Tumbling(Punctuation()), punctuation="v = 0", **how)

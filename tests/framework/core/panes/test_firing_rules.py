@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from panekeeper import EventType, Every, TimeInterval, agg
+from panekeeper import EventType, Every, Session, TimeInterval, agg
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Emit, Operator
@@ -155,6 +155,16 @@ def test_a_pane_fires_early_by_the_wall_clock() -> None:
         )
     ]
     assert [None if at is None else at / 1e6 for at in due] == [1013, 1013, 1015, 1023, None, None]
+
+
+def test_what_one_tick_makes_due_fires_by_the_ends_of_panes() -> None:
+    """Not by the instants at which each was due; two ticks fire one after the other. Sessions do the same."""
+    #   rows arrive at 1000 (pane 200), 1004 (pane 0), 1008 (pane 100), so these are due at 1010, 1014 and 1018
+    arrived = [clock(1000), rows(("a", 201, 1)), clock(1004), rows(("a", 1, 2)), clock(1008), rows(("a", 101, 4))]
+    for window in (TimeInterval(100, early=Every("10 seconds")), Session(50, early=Every("10 seconds"))):
+        for ticks, expected in (([1040], [2, 4, 1]), ([1010, 1040], [1, 2, 4]), ([1010, 1014, 1018], [1, 2, 4])):
+            log = run(spec_of(window), [arrived, [clock(at) for at in ticks]])
+            assert log.column("sum").to_pylist() == expected
 
 
 def test_what_is_due_by_the_clock_fires_before_a_row_that_comes_then() -> None:
