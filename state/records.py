@@ -219,7 +219,8 @@ class ByRowRecord:
     pending: list[list[int]] = field(default_factory=list)
     """Rows that came behind the watermark since it last moved: arrival number and event time, us."""
     fired: pa.Table | None = None
-    """Windows that have fired more than once: partition columns, `_last` (their last instant, us) and `_fired`."""
+    """Windows that have fired another number of times than usual (`core.by_row`), as more than once: partition columns,
+    `_last` (their last instant, us) and `_fired`."""
 
     def encode(self) -> bytes:
         """Return the header as bytes."""

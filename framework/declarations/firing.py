@@ -95,7 +95,7 @@ class FiringOptions:
 
     def require_possible_firing(self) -> None:
         """Raise `DeclarationError` for options that contradict each other."""
-        require_one_of(("on_complete", "on_close", "on_update"), self.emit, "emit")
+        require_emit(self.emit)
         for what, given in self._every.items():
             _require_every(what, given)
             if self.emit != "on_complete":
@@ -258,6 +258,11 @@ class PaneFiringOptions(FiringOptions):
         return (
             super().firing_declaration() | results | fill | {n: one for n, one in condition.items() if one is not None}
         )
+
+
+def require_emit(given: object) -> None:
+    """Raise `DeclarationError` unless it is one of the choices of `emit`."""
+    require_one_of(("on_complete", "on_close", "on_update"), given, "emit")
 
 
 def _require_every(what: str, given: object) -> None:

@@ -11,7 +11,13 @@ from typing import Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.firing import FiringOptions, PaneFiringOptions, require_one_of
+from panekeeper.framework.declarations.firing import (
+    Emit,
+    FiringOptions,
+    PaneFiringOptions,
+    require_emit,
+    require_one_of,
+)
 from panekeeper.framework.declarations.policies import (
     AnyOf,
     Count,
@@ -306,7 +312,7 @@ class SlidingByRow:
     For each row at t there is the window `[t - difference, t]`, and, if rows lie in it, the one that begins right after
     the row, `[t + 1 us, t + 1 us + difference]`. Both ends belong to a window. These are all the contents that a window
     of this length can have as it slides over the rows. A window fires when the watermark has passed its end; rows that
-    come later make windows fire again, until the watermark has passed the end by `discard_age`
+    come later make windows fire again, until the watermark has passed the end by `discard_age`: then it is closed
     (docs/semantics.md section 18).
 
     Durations: text such as `"10 minutes"`, a `timedelta`, `minutes(10)`, or seconds as a number.
@@ -315,6 +321,8 @@ class SlidingByRow:
         difference: how far apart the times of two rows of a window are at most, > 0.
         discard_age: how long a complete window still takes late rows, >= 0.
         right: whether there are windows that begin after a row; `False`: only those that end at one.
+        emit: which firings a window has, as for `TimeInterval`: `"on_complete"`; `"on_close"`, one when it closes;
+            `"on_update"`, also one after each micro-batch that changed it, or made it.
 
     Raises:
         DeclarationError: a duration out of its range.
@@ -327,11 +335,13 @@ class SlidingByRow:
     _: KW_ONLY
     discard_age: Duration = 0
     right: bool = True
+    emit: Emit = "on_complete"
 
     def __post_init__(self) -> None:
         require_positive(self.difference, "difference")
         require_age(self.discard_age)
         _require_bool(self.right, "right")
+        require_emit(self.emit)
 
     @property
     def difference_us(self) -> int:
@@ -355,6 +365,7 @@ class SlidingByRow:
             "difference_us": self.difference_us,
             "discard_age_us": self.age_us,
             "right": self.right,
+            **({} if self.emit == "on_complete" else {"emit": self.emit}),
         }
 
 

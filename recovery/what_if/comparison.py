@@ -18,6 +18,7 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.groups import RANK
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.declarations.events import Reason
+from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.framework.testing.script import time_us
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ class Shape:
         rank = (RANK,) if spec.has_groups else ()
         window = spec.window
         waits = getattr(window, "age_us", 0) if getattr(window, "emit", None) == "on_close" else 0
+        if isinstance(window, SlidingByRow):  # its end belongs to it, so the watermark must be past that
+            waits += 1
         end = "session_end" if spec.has_sessions else "pane_end"
         return cls(keys=(*spec.keys.names, *port, *place, *rank, *several), end=end, waits_us=waits)
 

@@ -15,10 +15,13 @@ class NaiveByRow:
     difference: int
     age: int
     right: bool
+    emit: str = "on_complete"
     watermark: int | None = None
     flushed: bool = False
     rows: list[tuple[object, int, object]] = field(default_factory=list)
     fired: dict[tuple[object, int], list[tuple[object, ...]]] = field(default_factory=dict)
+    completed: set[tuple[object, int]] = field(default_factory=set)
+    """Windows that have fired as complete."""
     late: int = 0
 
     def is_late(self, time: int) -> bool:
@@ -53,14 +56,22 @@ class NaiveByRow:
         before, self.watermark = self.watermark, watermark
         firings = []
         for (key, last), values in self.contents().items():
-            complete = last + 1 <= watermark
-            was_closed = before is not None and last + 1 + self.age <= before
-            known = self.fired.setdefault((key, last), [])
-            if complete and not was_closed and (not known or known[-1] != values):
-                why = "LATE" if before is not None and last + 1 <= before else "WATERMARK"
-                closes = last + 1 + self.age <= watermark
-                firings.append((key, last - self.difference, last, values, len(known), closes, why))
-                known.append(values)
+            closes = self.is_closed(last, watermark)
+            is_ready = closes if self.emit == "on_close" else last + 1 <= watermark
+            if is_ready and not self.is_closed(last, before) and self.has_news(key, last, values):
+                is_late = before is not None and last + 1 <= before and self.emit != "on_close"
+                firings.append(self.fire(key, last, values, "LATE" if is_late else "WATERMARK", closes=closes))
+        return firings
+
+    def batch_end(self) -> list[Firing]:
+        """Return what fires at the end of a micro-batch."""
+        firings = []
+        for (key, last), values in self.contents().items() if self.emit == "on_update" and not self.flushed else ():
+            known = self.fired.get((key, last), [])
+            if not self.is_closed(last, self.watermark) and (not known or known[-1] != values):
+                is_late = self.watermark is not None and last + 1 <= self.watermark
+                why = "LATE" if is_late else "EARLY"
+                firings.append(self.fire(key, last, values, why, closes=False, completes=is_late))
         return firings
 
     def flush(self) -> list[Firing]:
@@ -69,9 +80,24 @@ class NaiveByRow:
             return []
         firings = []
         for (key, last), values in self.contents().items():
-            known = self.fired.get((key, last), [])
-            was_closed = self.watermark is not None and last + 1 + self.age <= self.watermark
-            if not was_closed and (not known or known[-1] != values):
-                firings.append((key, last - self.difference, last, values, len(known), True, "FLUSH"))
+            if not self.is_closed(last, self.watermark) and self.has_news(key, last, values):
+                firings.append(self.fire(key, last, values, "FLUSH", closes=True))
         self.flushed = True
         return firings
+
+    def is_closed(self, last: int, watermark: int | None) -> bool:
+        """Whether the window that ends there is closed at a watermark."""
+        return watermark is not None and last + 1 + self.age <= watermark
+
+    def has_news(self, key: object, last: int, values: tuple[object, ...]) -> bool:
+        """Whether a window has not fired as complete, or has other rows than it last fired."""
+        return (key, last) not in self.completed or self.fired[key, last][-1] != values
+
+    def fire(
+        self, key: object, last: int, values: tuple[object, ...], why: str, *, closes: bool, completes: bool = True
+    ) -> Firing:
+        """Return a firing, and take note of it."""
+        known = self.fired.setdefault((key, last), [])
+        known.append(values)
+        self.completed |= {(key, last)} if completes else set()
+        return key, last - self.difference, last, values, len(known) - 1, closes, why

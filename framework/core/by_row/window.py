@@ -2,7 +2,7 @@
 
 A window is given by its partition and its last instant. There is one that ends at each row, and one that begins right
 after each row, if rows lie in it. They follow from the rows that are kept, so only these are stored; beside them, which
-rows came behind the watermark since it last moved, and how often windows have fired that such rows made fire again.
+rows came behind the watermark since it last moved, and how often windows have fired where that is not the usual number.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from panekeeper.framework.core.by_row.firing_numbers import FiringNumbers
 from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.panes.pane_index import SortedCells
-from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import bounds, changes, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
@@ -25,9 +26,6 @@ from panekeeper.state.records import NO_WATERMARK, ByRowRecord
 
 FIRST, LAST = -(2**62), 2**62
 """Before and after all windows, us."""
-LAST_COLUMN = "_last"
-"""Column of stored counts: the last instant of a window, us."""
-FIRED_COLUMN = "_fired"
 
 
 class OrderedRows(SortedCells):
@@ -78,12 +76,13 @@ class SlidingByRowWindow:
     counts: RowCounts = field(default_factory=RowCounts)
 
     def __post_init__(self) -> None:
-        self.fired: dict[tuple[int, int], int] = {}
-        """How often windows have fired, by (partition, last instant), where it is more than once."""
-        if (stored := self.record.fired) is not None:
-            numbers = (stored.column(name).to_pylist() for name in (LAST_COLUMN, FIRED_COLUMN))
-            for code, last, fired in zip(self.keys.encode(stored).tolist(), *numbers, strict=True):
-                self.fired[code, last] = fired
+        self.fired = FiringNumbers(self.record.fired, self.keys)
+        self._known = self.record.kept.next_number
+        """The arrival number of the first row of this batch."""
+        self._since = self._known
+        """That of the first row since the watermark last moved in this batch, or since it began."""
+        self._new: list[tuple[np.ndarray, np.ndarray]] = []
+        """Arrival numbers and times of the rows of this batch, where windows fire at its end."""
 
     @property
     def watermark(self) -> int:
@@ -113,10 +112,13 @@ class SlidingByRowWindow:
         if not table.num_rows:
             return fates
         times, first = table.column(EVENT_TIME).to_numpy(), self.record.kept.next_number
-        refines = self._refines(table)
         self.kept.add(table)
-        pairs = zip((np.flatnonzero(refines) + first).tolist(), times[refines].tolist(), strict=True)
-        self.record.pending += [[number, time] for number, time in pairs]
+        if self.window.emit == "on_update":
+            self._new.append((first + np.arange(len(times)), times))
+        elif self.window.emit == "on_complete":
+            refines = self._refines(table)
+            pairs = zip((np.flatnonzero(refines) + first).tolist(), times[refines].tolist(), strict=True)
+            self.record.pending += [[number, time] for number, time in pairs]
         return fates
 
     def _refines(self, table: pa.Table) -> np.ndarray:
@@ -134,15 +136,23 @@ class SlidingByRowWindow:
             return
         previous, self.record.watermark = self.record.watermark, watermark
         self._refire(previous)
-        self._complete(previous, watermark - 1, Reason.WATERMARK)
+        self._complete(previous, watermark - 1 - self.waits_us, Reason.WATERMARK)
+        self._since = self.record.kept.next_number
         self.kept.drop_before(watermark - self.window.reach_us)
-        self.fired = {one: fired for one, fired in self.fired.items() if not self._closed(one[1])}
+        self.fired.keep(~self._closed(self.fired.lasts))
 
     def on_tick(self, us: int) -> None:
         """Do nothing: nothing is due by the wall clock."""
 
     def on_batch_end(self) -> None:
-        """Do nothing: what fires depends on no batch."""
+        """Fire the windows that the batch changed, or made, by `emit="on_update"`: those that have not fired since."""
+        if not self._new or self.record.flushed:
+            return
+        now = self.record.watermark
+        late, every = self._came_since(self._since), self._came_since(self._known)
+        self._new = []
+        self._fire_changed(*late, now - self.window.age_us, now - 1, Reason.LATE)
+        self._fire_changed(*every, now, LAST, Reason.EARLY)
 
     def on_flush(self) -> None:
         """Fire what has new rows, with reason FLUSH, and close all for good."""
@@ -152,7 +162,7 @@ class SlidingByRowWindow:
         self._refire(previous, Reason.FLUSH)
         self._complete(previous, LAST, Reason.FLUSH)
         self.kept.drop_before(LAST)
-        self.fired.clear()
+        self.fired.keep(np.zeros(len(self.fired.lasts), dtype=np.bool_))
 
     def due(self) -> int | None:
         """Return a watermark (us) before which nothing happens; None: no row is kept."""
@@ -162,7 +172,7 @@ class SlidingByRowWindow:
         due = [
             max(first + offset, after)
             for first, last in self.kept.spans()
-            for offset in (1, self.window.difference_us + 2, self.window.reach_us + 1)
+            for offset in (1 + self.waits_us, self.window.difference_us + 2 + self.waits_us, self.window.reach_us + 1)
             if last + offset >= after
         ]
         return min(due, default=None)
@@ -174,37 +184,77 @@ class SlidingByRowWindow:
     def save(self) -> ByRowRecord:
         """Write the rows and return the record to be written as the header."""
         self.kept.save()
-        fired = sorted(self.fired.items())
-        self.record.fired = None
-        if fired:
-            columns = {LAST_COLUMN: pa.array([last for (_, last), _ in fired], pa.int64())}
-            columns[FIRED_COLUMN] = pa.array([number for _, number in fired], pa.int64())
-            self.record.fired = with_keys(pa.table(columns), self.keys, np.array([code for (code, _), _ in fired]))
+        self.record.fired = self.fired.stored(self.keys)
         return self.record
+
+    @property
+    def waits_us(self) -> int:
+        """How long after a window is complete, by the watermark, it fires without further rules, us."""
+        return self.window.age_us if self.window.emit == "on_close" else 0
+
+    def usual(self, lasts: np.ndarray, existed: np.ndarray | None = None) -> np.ndarray:
+        """Return how often windows have fired that need no note of it; `existed`: since before this batch, all if None.
+
+        Such a one has fired at the end of the batch that made it, where windows do, and as it was complete.
+        """
+        has_fired = lasts + self.waits_us < self.record.watermark
+        usual: np.ndarray = has_fired + int(self.window.emit == "on_update")
+        return usual if existed is None else np.where(existed, usual, 0)
 
     # -- which windows ---------------------------------------------------------------------------------------
 
     def _complete(self, previous: int, last: int, reason: Reason) -> None:
-        """Fire the windows that end from this watermark on, until `last`: none of them has fired before."""
-        first = FIRST if previous == NO_WATERMARK else previous
+        """Fire the windows that are complete from this watermark on, until `last`, or close, where they fire then."""
+        first = FIRST if previous == NO_WATERMARK else previous - self.waits_us
         self.kept.read_from_to(first - 1 - self.window.difference_us, last + 1)
         rows = OrderedRows(self.kept.rows, self.keys)
         codes, lasts, low, high = self.windows(rows, first, last)
-        self._fire(rows, codes, lasts, low, high, np.zeros(len(codes), dtype=np.int64), reason)
+        fired = np.zeros(len(codes), dtype=np.int64)
+        if self.window.emit == "on_update":
+            early = self._existed(rows, rows.numbers >= self._known, codes, lasts, low, high).astype(np.int64)
+            fired = self.fired.of(codes, lasts, early)
+        self._fire(rows, codes, lasts, low, high, fired, reason)
 
     def _refire(self, previous: int, reason: Reason = Reason.LATE) -> None:
         """Fire the windows that were complete at this watermark, and that rows since then have changed or made."""
-        if not self.record.pending:
-            return
-        numbers, times = np.array(self.record.pending, dtype=np.int64).T
+        numbers, times = np.array(self.record.pending, dtype=np.int64).reshape(-1, 2).T
         self.record.pending = []
+        if self._new:
+            numbers, times = self._came_since(self._since)
+        self._fire_changed(numbers, times, previous - self.window.age_us, previous - 1, reason)
+
+    def _came_since(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return arrival numbers and times of the rows of this batch from that number on."""
+        numbers, times = map(np.concatenate, zip(*self._new, strict=True))
+        return numbers[numbers >= number], times[numbers >= number]
+
+    def _fire_changed(self, numbers: np.ndarray, times: np.ndarray, first: int, last: int, reason: Reason) -> None:
+        """Fire the windows that end in `[first, last]`, and that rows with these numbers and times changed, or made."""
         span = self.window.difference_us + 1
+        if not len(times) or int(times.min()) > last:
+            return
         self.kept.read_between(times - span, times + span)
         rows = OrderedRows(self.kept.rows, self.keys)
-        first = max(int(times.min()), previous - self.window.age_us)
-        codes, lasts, low, high = self.windows(rows, first, min(int(times.max()) + span, previous - 1))
+        first, last = max(int(times.min()), first), min(int(times.max()) + span, last)
+        codes, lasts, low, high = self.windows(rows, first, last)
         is_new = np.isin(rows.numbers, numbers)
-        new, old = (bounds(some) for some in (is_new, ~is_new))
+        existed, new = self._existed(rows, is_new, codes, lasts, low, high), bounds(is_new)
+        fires = ~existed | (new[high] > new[low])
+        codes, lasts, low, high, existed = (one[fires] for one in (codes, lasts, low, high, existed))
+        fired = self.fired.of(codes, lasts, self.usual(lasts, existed))
+        self._fire(rows, codes, lasts, low, high, fired, reason)
+
+    def _existed(
+        self,
+        rows: OrderedRows,
+        is_new: np.ndarray,
+        codes: np.ndarray,
+        lasts: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+    ) -> np.ndarray:
+        """Return whether there was each window before some of the rows came."""
+        old, span = bounds(~is_new), self.window.difference_us + 1
 
         def has_old(low: np.ndarray, high: np.ndarray) -> np.ndarray:
             found: np.ndarray = old[high] > old[low]
@@ -213,14 +263,7 @@ class SlidingByRowWindow:
         existed = has_old(*rows.between(codes, lasts, lasts + 1))
         if self.window.right:
             existed |= has_old(*rows.between(codes, lasts - span, lasts - span + 1)) & has_old(low, high)
-        fires = ~existed | (new[high] > new[low])
-        codes, lasts, low, high = codes[fires], lasts[fires], low[fires], high[fires]
-        found = zip(codes.tolist(), lasts.tolist(), existed[fires].tolist(), strict=True)
-        fired = np.array([self.fired.get((code, last), int(before)) for code, last, before in found], dtype=np.int64)
-        for code, last, before in zip(codes.tolist(), lasts.tolist(), fired.tolist(), strict=True):
-            if before:
-                self.fired[code, last] = before + 1
-        self._fire(rows, codes, lasts, low, high, fired, reason)
+        return existed
 
     def windows(
         self, rows: OrderedRows, first: int, last: int
@@ -251,6 +294,7 @@ class SlidingByRowWindow:
         reason: Reason,
     ) -> None:
         if len(codes):
+            self.fired.put(codes, lasts, fired + 1, self.usual(lasts))
             self.on_fired(Windows(rows, codes, lasts, low, high, fired, self._closed(lasts)), reason)
 
     def _closed(self, lasts: np.ndarray | int) -> np.ndarray:

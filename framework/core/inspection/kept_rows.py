@@ -39,17 +39,16 @@ def kept_schema(port: RecordedPort) -> pa.Schema:
 def kept_partitions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     """Return a row for each partition that has rows which may still be of use, of a port.
 
-    Windows by row: `waiting` are the rows whose own window the watermark has not passed yet, and at `fires_at` a window
-    fires. An interval join: `waiting` are the rows without a partner that go out alone if none comes, and at `fires_at`
-    the first of them does; null where rows never go out alone. At `leaves_at` the first row leaves.
+    Windows by row: `waiting` are the rows whose own window the watermark has not passed yet, or not closed where that
+    makes it fire, and at `fires_at` a window fires. An interval join: `waiting` are the rows without a partner that go
+    out alone if none comes, and at `fires_at` the first of them does; null where rows never go out alone. At
+    `leaves_at` the first row leaves.
     """
     if not port.is_within:
         opened = _ByRow(port, port.own(store))
         now, rows, windows = opened.record.watermark, opened.rows, opened.windows()
-        fires = windows.codes, windows.fires_at
-        return _table(
-            port, opened.keys, now, (rows.codes, rows.times, rows.times >= now), fires, opened.window.reach_us
-        )
+        fires, waits = (windows.codes, windows.fires_at), rows.times + opened.waits_us >= now
+        return _table(port, opened.keys, now, (rows.codes, rows.times, waits), fires, opened.window.reach_us)
     keys, record = PartitionKeys(port.keys), JoinRecord.decode(store.read_header())
     kept, now, hold = kept_side(port, store, record), record.watermark, hold_of(port)
     codes, times = keys.encode(kept.rows), kept.times
@@ -134,7 +133,8 @@ def by_row_of(fields: Mapping[str, Any]) -> SlidingByRow:
     5000000
     """
     difference, age = (timedelta(microseconds=fields[name]) for name in ("difference_us", "discard_age_us"))
-    return SlidingByRow(difference, discard_age=age, right=bool(fields["right"]))
+    emit = fields.get("emit", "on_complete")
+    return SlidingByRow(difference, discard_age=age, right=bool(fields["right"]), emit=emit)
 
 
 def within_of(fields: Mapping[str, Any]) -> Within:
@@ -158,6 +158,7 @@ class _ByRow:
         kept = KeptRows(port.keys, self.record.kept, store, History(), reach=reach, age=self.window.reach_us)
         _read_all(kept, self.record.kept)
         self._running = SlidingByRowWindow(self.window, self.record, self.keys, kept, self._on_fired, lambda *_: None)
+        self.waits_us = self._running.waits_us
         rows = kept.rows.filter(pa.array(kept.times >= self.record.watermark - self.window.reach_us))
         self.rows = OrderedRows(rows, self.keys)
 
@@ -170,13 +171,14 @@ class _ByRow:
         now, age, running = self.record.watermark, self.window.age_us, self._running
         codes, lasts, low, high = running.windows(self.rows, max(now - age, FIRST), LAST)
         is_complete = lasts < now
-        firings, unfired = is_complete.astype(np.int32), ~is_complete
-        known = [(code, last, fired) for (code, last), fired in running.fired.items()]
-        self._put(firings, codes, lasts, np.array(known, dtype=np.int64).reshape(-1, 3).T)
+        firings = running.fired.of(codes, lasts, running.usual(lasts)).astype(np.int32)
+        unfired = lasts + self.waits_us >= now
         if self.record.pending:
             running.on_watermark(now + 1)
             for one in self._fires:
-                unfired[self._put(firings, codes, lasts, np.array([one.codes, one.lasts, one.fired]))] = True
+                both = np.concatenate([codes, one.codes]), np.concatenate([lasts, one.lasts])
+                places = number_cells(*both)[0][len(codes) :]
+                firings[places], unfired[places] = one.fired, True
         return OpenColumns(
             codes=codes,
             pane_start=lasts - self.window.difference_us,
@@ -185,20 +187,11 @@ class _ByRow:
             firings=firings,
             unfired=unfired,
             is_complete=is_complete & (firings > 0),
-            fires_at=np.where(unfired, np.where(is_complete, now + 1, lasts + 1), NEVER),
+            fires_at=np.where(unfired, np.maximum(lasts + self.waits_us, now) + 1, NEVER),
             closes_at=lasts + 1 + age,
             next_clock=np.full(len(codes), NEVER),
             next_rows=np.full(len(codes), NONE),
         )
-
-    @staticmethod
-    def _put(firings: np.ndarray, codes: np.ndarray, lasts: np.ndarray, known: np.ndarray) -> np.ndarray:
-        """Put how often some windows have fired in the place of each; return the places."""
-        numbers, *_ = number_cells(np.concatenate([codes, known[0]]), np.concatenate([lasts, known[1]]))
-        places = numbers[len(codes) :]
-        is_open = places < len(codes)
-        firings[places[is_open]] = known[2][is_open]
-        return places[is_open]
 
 
 def _read_all(kept: KeptRows, record: KeptRowsRecord) -> None:

@@ -37,6 +37,8 @@ WINDOWS: list[tuple[Any, dict[str, Any]]] = [
     (Session("gap", discard_age=2), SUMS),
     (SlidingByRow(4, discard_age=5), SUMS),
     (SlidingByRow(6, right=False), VALUES),
+    (SlidingByRow(3, discard_age=4, emit="on_close"), VALUES),
+    (SlidingByRow(3, discard_age=4, emit="on_update"), SUMS),
 ]
 HAS_GAPS = {2, 15}
 """Those that rows may fall out of by no fault of theirs."""

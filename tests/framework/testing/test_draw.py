@@ -59,6 +59,7 @@ def marks(drawing: Drawing, kind: str) -> int:
         (Calendar("day", zone="Europe/Berlin", discard_age="6 hours"), ["rows 2 → late: rows 3", "rows 2"]),
         (Session(10, discard_age=10), ["rows 2 → rows 4 → late: rows 5"]),
         (SlidingByRow(10, discard_age=10, right=False), ["rows 1", "late: rows 2", "rows 2 → late: rows 3", "rows 4"]),
+        (SlidingByRow(10, discard_age=10, right=False, emit="on_close"), ["rows 1", "rows 2", "rows 3", "rows 4"]),
         (Tumbling(Count(3)), ["count: rows 3", "count: rows 3"]),
         (Tumbling(AnyOf(Count(3), Time(10))), ["count: rows 3", "count: rows 3", "time: rows 2"]),
         (Tumbling(Delta("temperature", 1.5)), ["delta: rows 3", "delta: rows 3"]),

@@ -463,8 +463,9 @@ def event_times(draw: st.DrawFn) -> list[Any]:
         Calendar("day", zone="Europe/Berlin"),
         Session(7, discard_age=20),
         SlidingByRow(7, discard_age=20),
+        SlidingByRow(7, discard_age=20, emit="on_close"),
     ],
-    ids=lambda window: type(window).__name__,
+    ids=repr,
 )
 @settings(max_examples=max(2, settings().max_examples // 12))
 @given(rows=event_times())

@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from panekeeper import Session, TimeInterval
+from panekeeper import Session, SlidingByRow, TimeInterval
 from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
 from panekeeper.recovery.inspector.written import BATCH
 from panekeeper.recovery.what_if.comparison import Compared, Comparison, Run, Shape, compare, delays_us, refinements
@@ -68,6 +68,8 @@ def test_a_result_that_only_comes_later_is_no_difference() -> None:
     assert compare(before, Run(written=[], is_flushed=True), SHAPE).only_before == 1
     on_close = Shape.of(spec(TimeInterval("1 minute", discard_age="5 minutes", emit="on_close")))
     assert on_close.waits_us == 300_000_000
+    assert Shape.of(spec(SlidingByRow("1 minute"))).waits_us == 1, "the watermark must be past the end of such a window"
+    assert Shape.of(spec(SlidingByRow("1 minute", discard_age=1, emit="on_close"))).waits_us == 1_000_001
 
 
 def test_a_column_that_only_one_run_has_is_named_and_not_compared() -> None:

@@ -38,6 +38,7 @@ WINDOWS = [
     TimeInterval("10 seconds", creation_period="4 seconds", discard_age="7 seconds"),
     Session("3 seconds", discard_age="5 seconds"),
     SlidingByRow("4 seconds", discard_age="5 seconds"),
+    SlidingByRow("4 seconds", discard_age="5 seconds", emit="on_close"),
     Tumbling(Count(3)),
     {"ten": TimeInterval("10 seconds", discard_age="7 seconds"), "burst": Session("3 seconds")},
 ]

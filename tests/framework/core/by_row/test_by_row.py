@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -18,10 +18,14 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.joins import kept_rows
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows, Step, Watermark
+from panekeeper.state.compatibility import Compatibility, compare_declarations, fingerprint
 from panekeeper.state.store import MemoryStore
 from panekeeper.testing import Restart, Results, run
 from panekeeper.testing import Watermark as WatermarkOf
 from tests.model.by_row import Firing, NaiveByRow
+
+if TYPE_CHECKING:
+    from panekeeper.framework.declarations.firing import Emit as EmitChoice
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 Item = tuple[Any, ...]
@@ -32,6 +36,23 @@ ITEMS = st.lists(
     ),
     max_size=30,
 )
+
+
+OPTIONS = st.fixed_dictionaries(
+    {
+        "difference": st.integers(1, 9),
+        "age": st.sampled_from([0, 0, 3, 12]),
+        "right": st.booleans(),
+        "emit": st.sampled_from(["on_complete", "on_close", "on_update"]),
+    }
+)
+"""Of naive windows; times in microseconds."""
+
+
+def of_model(difference: int, age: int, right: bool, emit: EmitChoice) -> SlidingByRow:  # noqa: FBT001 -- as the model
+    """The windows that naive ones with these options stand for."""
+    ages = timedelta(microseconds=difference), timedelta(microseconds=age)
+    return SlidingByRow(ages[0], discard_age=ages[1], right=right, emit=emit)
 
 
 def spec(window: SlidingByRow) -> JobSpec:
@@ -68,6 +89,17 @@ def together(made: list[Step]) -> list[Step]:
     return joined
 
 
+def fired(model: NaiveByRow, batch: list[Item]) -> list[Firing]:
+    """What the naive windows fire in a micro-batch."""
+    found = []
+    for item in batch:
+        if item[0] == "row":
+            model.row(item[1], item[2], item[3])
+        else:
+            found += model.flush() if item[0] == "flush" else model.advance(item[1])
+    return found + model.batch_end()
+
+
 def us(time: datetime) -> int:
     """A time as microseconds."""
     return round(time.timestamp() * 1_000_000)
@@ -75,9 +107,7 @@ def us(time: datetime) -> int:
 
 @given(
     items=ITEMS,
-    difference=st.integers(1, 9),
-    age=st.sampled_from([0, 0, 3, 12]),
-    right=st.booleans(),
+    options=OPTIONS,
     flushes=st.booleans(),
     cuts=st.lists(st.integers(0, 30), max_size=6),
     groups=st.integers(1, 2),
@@ -85,10 +115,8 @@ def us(time: datetime) -> int:
 )
 def test_firings_are_those_of_the_naive_windows(
     items: list[Item],
-    difference: int,
-    age: int,
-    right: bool,  # noqa: FBT001 -- a parameter of Hypothesis
-    flushes: bool,  # noqa: FBT001
+    options: dict[str, Any],
+    flushes: bool,  # noqa: FBT001 -- a parameter of Hypothesis
     cuts: list[int],
     groups: int,
     slot: int,
@@ -96,22 +124,18 @@ def test_firings_are_those_of_the_naive_windows(
     """In whatever micro-batches and key groups, each of which goes on from what is stored; and nothing stays behind."""
     items = [(*item, number) if item[0] == "row" else item for number, item in enumerate(items)]
     items += [("flush",)] if flushes else [("watermark", 10_000_000)]
-    model, expected = NaiveByRow(difference, age, right), list[Firing]()
-    for item in items:
-        if item[0] == "row":
-            model.row(item[1], item[2], item[3])
-        else:
-            expected += model.flush() if item[0] == "flush" else model.advance(item[1])
-    window = SlidingByRow(timedelta(microseconds=difference), discard_age=timedelta(microseconds=age), right=right)
+    batches = [
+        items[low:high] for low, high in pairwise([0, *sorted(min(one, len(items)) for one in cuts), len(items)])
+    ]
+    model, window = NaiveByRow(**options), of_model(**options)
+    expected = [firing for batch in batches for firing in fired(model, batch)]
     stores, found, late = [MemoryStore() for _ in range(groups)], list[Firing](), 0
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_rows, "_LEAST_US", slot)
-        for low, high in pairwise([0, *sorted(min(cut, len(items)) for cut in cuts), len(items)]):
+        for batch in batches:
             for group in range(groups):
                 stores[group] = stores[group].copy()
-                outcome = KeyGroupRunner(spec(window), stores[group]).run(
-                    together(steps(items[low:high], group, groups))
-                )
+                outcome = KeyGroupRunner(spec(window), stores[group]).run(together(steps(batch, group, groups)))
                 late += outcome.counts["dropped_late"]
                 for row in [] if outcome.results is None else outcome.results.to_pylist():
                     assert (row["n"], row["last"]) == (len(row["all"]), row["all"][-1])
@@ -121,13 +145,15 @@ def test_firings_are_those_of_the_naive_windows(
     assert Counter(found) == Counter(expected)
     assert late == model.late
     assert all(not store.entries for store in stores)
+    if options["emit"] == "on_close":
+        assert all(refinement == 0 and is_final for *_, refinement, is_final, _ in found)
 
 
-@given(items=ITEMS, age=st.sampled_from([0, 5]), slot=st.sampled_from([1, 4, 1_000_000]))
-def test_nothing_fires_before_it_is_due(items: list[Item], age: int, slot: int) -> None:
+@given(items=ITEMS, options=OPTIONS, slot=st.sampled_from([1, 4, 1_000_000]))
+def test_nothing_fires_before_it_is_due(items: list[Item], options: dict[str, Any], slot: int) -> None:
     """So a job sleeps until then; and once all is over, it sleeps for good."""
     items = [(*item, number) if item[0] == "row" else item for number, item in enumerate(items)]
-    window, store = SlidingByRow(timedelta(microseconds=4), discard_age=timedelta(microseconds=age)), MemoryStore()
+    window, store = of_model(**options), MemoryStore()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_rows, "_LEAST_US", slot)
         due = KeyGroupRunner(spec(window), store).run(together(steps(items, 0, 1))).due_watermark_us
@@ -205,6 +231,58 @@ def test_a_late_row_refines_what_is_open_and_makes_windows_of_its_own() -> None:
     assert [(row["pane_end"], row["refinement"]) for row in longer] == [(10, 0), (14, 0), (12, 0), (14, 1)]
 
 
+def test_a_window_that_emits_on_close_fires_once_with_its_late_rows() -> None:
+    """So that firing is final. The window that a late row makes does not fire, if it would be closed at once.
+
+    t  10        12.9   13.5   14     watermark  15: [6, 10]; [8.9, 12.9] would be closed
+                 late   late                     16: [9.5, 13.5]
+                                                 17: [10, 14]
+    """
+    window = SlidingByRow(4, discard_age=2, right=False, emit="on_close")
+    script: list[Any] = [[("a", 10, 1), ("a", 14, 2)], WatermarkOf(15), [("a", 12.9, 3), ("a", 13.5, 4)], Restart()]
+    found = played(window, *script, WatermarkOf(16), WatermarkOf(17)).in_seconds
+    assert [(row["pane_end"], row["all"], row["refinement"], row["is_final"], row["reason"]) for row in found] == [
+        (10, [1], 0, True, "WATERMARK"),
+        (13.5, [1, 3, 4], 0, True, "WATERMARK"),
+        (14, [1, 3, 4, 2], 0, True, "WATERMARK"),
+    ]
+
+
+def test_a_window_that_emits_on_update_fires_after_each_batch_that_changed_or_made_it() -> None:
+    """And as complete, whatever came before; then after a batch with late rows, and not again at the next watermark."""
+    window = SlidingByRow(4, discard_age=9, right=False, emit="on_update")
+    script: list[Any] = [[("a", 10, 1), ("a", 14, 2)], [("a", 12, 3), ("b", 12, 4)], Restart(), WatermarkOf(15)]
+    found = played(window, *script, [("a", 13, 5)], WatermarkOf(16), WatermarkOf(99))
+    fired = [(row["batch"], row["k"], row["pane_end"], row["all"], row["refinement"]) for row in found.in_seconds]
+    assert [one for one in fired if one[1] == "a"] == [
+        (0, "a", 10, [1], 0),
+        (0, "a", 14, [1, 2], 0),
+        (1, "a", 12, [1, 3], 0),
+        (1, "a", 14, [1, 3, 2], 1),
+        (3, "a", 10, [1], 1),
+        (3, "a", 12, [1, 3], 1),
+        (3, "a", 14, [1, 3, 2], 2),
+        (4, "a", 13, [1, 3, 5], 0),
+        (4, "a", 14, [1, 3, 5, 2], 3),
+    ]
+    reasons = [row["reason"] for row in found if row["k"] == "a"]
+    assert reasons == ["EARLY"] * 4 + ["WATERMARK"] * 3 + ["LATE"] * 2
+    assert [one[2:] for one in fired if one[1] == "b"] == [(12, [4], 0), (12, [4], 1)]
+
+
+def test_another_emit_needs_a_flush_and_the_default_is_not_recorded() -> None:
+    """Which windows have fired, and how often, was stored by the rule that was declared."""
+    plain = SlidingByRow(4, discard_age=2).declaration()
+    assert SlidingByRow(4, discard_age=2, emit="on_complete").declaration() == plain
+    emits: tuple[EmitChoice, ...] = ("on_close", "on_update")
+    for emit in emits:
+        other = SlidingByRow(4, discard_age=2, emit=emit).declaration()
+        assert other == plain | {"emit": emit}
+        for old, new in ((plain, other), (other, plain)):
+            (change,) = compare_declarations(fingerprint({"window": old}), fingerprint({"window": new}))
+            assert (change.item, change.compatibility) == ("window", Compatibility.NEEDS_FLUSH)
+
+
 def test_a_row_is_late_once_every_window_that_could_have_it_is_closed() -> None:
     """Which is one of the length of the difference after its time."""
     found = played(SlidingByRow(4, discard_age=1), WatermarkOf(20), [("a", 15, 1)], [("a", 14.9, 2)], WatermarkOf(100))
@@ -225,6 +303,7 @@ def test_rows_of_one_window_count_in_the_order_of_their_times() -> None:
         (lambda: SlidingByRow(0), "difference is 0; it must be greater than 0"),
         (lambda: SlidingByRow("-1 second"), "difference is '-1 second'; it must be greater than 0"),
         (lambda: SlidingByRow(1, discard_age=-1), "discard_age is -1; it must not be negative"),
+        (lambda: SlidingByRow(1, emit="final"), "emit is 'final'; it must be 'on_complete', 'on_close' or"),  # type: ignore[arg-type]
         (lambda: SlidingByRow(1, right=1), "right is 1; it must be True or False"),  # type: ignore[arg-type]
         (lambda: run(SlidingByRow(1), aggregates={"n": agg.count()}, schema="v long", script=[]), "event_time"),
         (
@@ -260,9 +339,11 @@ def test_what_cannot_be_is_refused_where_it_is_declared(make: Any, said: str) ->
 # -- Cases of Kafka Streams: a millisecond there is a microsecond here, as the next instant after a row is --------
 
 
-def of_kafka(difference: int, grace: int, *rows: tuple[str, int, int], each: bool = False) -> Results:
+def of_kafka(
+    difference: int, grace: int, *rows: tuple[str, int, int], each: bool = False, emit: EmitChoice = "on_complete"
+) -> Results:
     """Play rows of (key, value, time); each in a micro-batch of its own, behind the watermark of those before."""
-    window = SlidingByRow(timedelta(microseconds=difference), discard_age=timedelta(microseconds=grace))
+    window = SlidingByRow(timedelta(microseconds=difference), discard_age=timedelta(microseconds=grace), emit=emit)
     script = [(key, time / 1e6, value) for key, value, time in rows]
     if each:
         latest = [max(time for _, _, time in rows[: place + 1]) for place in range(len(rows))]
@@ -277,10 +358,9 @@ SMALL = [("A", 1, 10), ("A", 2, 10), ("A", 3, 14), ("A", 4, 15), ("A", 5, 20), (
 def test_kafka_small_input() -> None:
     """KStreamSlidingWindowAggregateTest: testAggregateSmallInput, by window update and by window close."""
     expected = {0: [1, 2], 4: [1, 2, 3], 5: [1, 2, 3, 4], 10: [1, 2, 3, 4, 5], 11: [3, 4, 5], 12: [3, 4, 5, 6]}
-    found = of_kafka(10, 5, *SMALL)
-    closed = Results()
-    closed += [row for row in found if row["is_final"]]
-    assert last_contents(closed) == {("A", start): values for start, values in expected.items()}
+    found = of_kafka(10, 5, *SMALL, emit="on_close")
+    assert last_contents(found) == {("A", start): values for start, values in expected.items()}
+    assert all(row["is_final"] and row["refinement"] == 0 for row in found)
     expected |= {15: [4, 5, 6], 16: [5, 6], 20: [5, 6, 7], 21: [6, 7], 23: [7]}
     found = of_kafka(10, 5, *SMALL, ("other", 0, 1000))
     found[:] = [row for row in found if row["k"] == "A"]
@@ -323,12 +403,11 @@ def test_kafka_large_input_out_of_order() -> None:
 def test_kafka_large_input_each_row_behind_the_stream_time() -> None:
     """KStreamSlidingWindowAggregateTest: testAggregateLargeInput, by window close: rows are late by those before them.
 
-    Kafka emits what is closed at the end, by 29 less the grace of 10; ours has fired these by then, as refined. What
-    differs: C@11 comes when [1, 11] is closed, and [5, 15] and [6, 16], in which it is, are open. Here it is in both.
-    Kafka keeps windows and no rows, so those that C@15 and C@16 open have it not: ("C", 5) is [2], ("C", 6) [2, 3].
+    Both have what is closed by 29, less the grace of 10. What differs: C@11 comes when [1, 11] is closed, and [5, 15]
+    and [6, 16], in which it is, are open. Here it is in both. Kafka keeps windows and no rows, so those that C@15 and
+    C@16 open have it not: ("C", 5) is [2], ("C", 6) [2, 3].
     """
-    found = of_kafka(10, 10, *LARGE, each=True)
-    found[:] = [row for row in found if round(row["pane_end"].timestamp() * 1e6) + 11 <= 29]
+    found = of_kafka(10, 10, *LARGE, each=True, emit="on_close")
     assert last_contents(found) == {
         ("A", 0): [1],
         ("A", 5): [1, 4],

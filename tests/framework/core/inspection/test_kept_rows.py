@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from panekeeper import SlidingByRow
 from panekeeper.framework.core.inspection.open_work import open_work, stored_kinds
 from panekeeper.framework.core.inspection.partners import equal_types, row_facts, why_joined, why_side
 from panekeeper.framework.core.inspection.reasons import Refusal, Verdict
@@ -21,7 +19,7 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.declarations.joins import JoinKind, Within
 from panekeeper.state.compatibility import fingerprint
 from panekeeper.state.store import MemoryStore
-from tests.framework.core.by_row.test_by_row import ITEMS, Item, steps, together
+from tests.framework.core.by_row.test_by_row import ITEMS, OPTIONS, Item, fired, of_model, steps, together
 from tests.framework.core.by_row.test_by_row import spec as by_row
 from tests.framework.core.inspection.test_open_panes import port_of
 from tests.framework.core.joins.join_batches import COLUMNS, SECOND, Groups, left, right, spec
@@ -39,22 +37,18 @@ ALONE: dict[JoinKind, tuple[int, ...]] = {"left": (0,), "right": (1,), "full": (
 @settings(deadline=None)
 @given(
     items=ITEMS,
-    difference=st.integers(1, 9),
-    age=st.sampled_from([0, 3, 12]),
-    right=st.booleans(),
+    options=OPTIONS,
     slot=SLOTS,
 )
 def test_what_is_said_of_a_window_by_row_is_what_then_happens(
     items: list[Item],
-    difference: int,
-    age: int,
-    right: bool,  # noqa: FBT001 -- a parameter of Hypothesis
+    options: dict[str, Any],
     slot: int,
 ) -> None:
     """Its rows and firings; it fires at that watermark and not before. And so of each partition with its rows."""
     items = [(*item, number) if item[0] == "row" else item for number, item in enumerate(items)]
-    window = SlidingByRow(timedelta(microseconds=difference), discard_age=timedelta(microseconds=age), right=right)
-    model, store, made = NaiveByRow(difference, age, right), MemoryStore(), by_row(window)
+    window, difference, age = of_model(**options), options["difference"], options["age"]
+    model, store, made = NaiveByRow(**options), MemoryStore(), by_row(window)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kept_rows, "_LEAST_US", slot)
         KeyGroupRunner(made, store).run(together(steps(items, 0, 1)))
@@ -62,11 +56,7 @@ def test_what_is_said_of_a_window_by_row_is_what_then_happens(
         windows = open_work(port_of(made), only_kinds(port_of(made), store)).to_pylist()
         partitions = open_work(port_of(made), store, by_partition=True).to_pylist()
     assert (store.header, store.entries) == (before.header, before.entries)
-    for item in items:
-        if item[0] == "row":
-            model.row(item[1], item[2], item[3])
-        else:
-            model.advance(item[1])
+    fired(model, items)
     now = model.watermark
     contents = {
         (key, last): values for (key, last), values in model.contents().items() if now is None or last + 1 + age > now
@@ -80,7 +70,7 @@ def test_what_is_said_of_a_window_by_row_is_what_then_happens(
             len(contents[key, last]),
             len(known),
         )
-        assert one["unfired"] is (not known or known[-1] != contents[key, last])
+        assert one["unfired"] is model.has_news(key, last, contents[key, last])
         assert one["closes_at"] == last + 1 + age
         assert (one["fires_at"] is not None) is one["unfired"]
         if one["fires_at"] is not None:
@@ -94,7 +84,8 @@ def test_what_is_said_of_a_window_by_row_is_what_then_happens(
         key: (len(times), min(times), max(times)) for key, times in rows.items()
     }
     for one in partitions:
-        assert one["waiting"] == sum(now is None or time >= now for time in rows[one["k"]])
+        waits = age if options["emit"] == "on_close" else 0
+        assert one["waiting"] == sum(now is None or time + waits >= now for time in rows[one["k"]])
         assert one["fires_at"] == min(
             (each["fires_at"] for each in windows if each["k"] == one["k"] and each["unfired"]), default=None
         )

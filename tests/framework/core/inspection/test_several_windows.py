@@ -33,6 +33,7 @@ CHOICE: list[Window] = [
     Session(4, max_duration=8, early=Every("4 seconds")),
     SlidingByRow(4, discard_age=9),
     SlidingByRow(6, right=False),
+    SlidingByRow(3, discard_age=4, emit="on_update"),
 ]
 
 
