@@ -23,7 +23,7 @@ from panekeeper import (
     why,
     windowed,
 )
-from panekeeper.framework.core.inspection.reasons import Verdict
+from panekeeper.framework.core.inspection.reasons import Answer, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,7 +73,7 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     job.process_available()
     assert ("c", "10:02", 1, "open", 0, "fire", "10:03") in shown(panes(place, spark=spark))
     readings.put(*FILES[3])
-    readings.put(("d", "10:00:05", 256))
+    readings.put(("d", "10:00:05", 256), ("a", "10:00:06", 512), ("a", "10:00:26", 512))
     job.process_available()
     assert shown(panes(place, key=a, batch=2, spark=spark)) == before[:2]
     assert shown(panes(tmp_path / "savepoints", savepoint="one", spark=spark)) == before
@@ -82,7 +82,8 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     answers = [why(place, key, pane, spark=spark) for key, pane in ((a, ten), (c, nine), (d, ten), (b, nine))]
     of_row = why(place, row={"sensor": "d", "at": "2024-05-01T10:00:05"}, spark=spark)
     job.stop()
-    assert [one.verdict for one in answers] == [Verdict.CLOSED, Verdict.WAITING, Verdict.DROPPED, Verdict.NEVER]
+    assert [one.verdict for one in answers] == [Verdict.CLOSED, Verdict.WAITING, Verdict.DROPPED, Verdict.NOT_YET]
+    require_whole(place, answers, spark)
     assert "it waits for a watermark of 2024-05-01T10:10:00Z, with 1 row" in str(answers[1])
     assert of_row == answers[2]
     assert why(tmp_path / "savepoints", a, ten, savepoint="one", spark=spark) == answer
@@ -94,14 +95,32 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
         panes(place, batch=99, spark=spark)
     with pytest.raises(DeclarationError, match=r"key names 'sensr', .*; did you mean 'sensor'"):
         panes(place, key={"sensr": "a"}, spark=spark)
-    with pytest.raises(DeclarationError, match="no pane begins then; those that have this instant"):
-        why(place, a, "2024-05-01T10:00:30", spark=spark)
     changed = diff(place, 2, job.status().batch or 0, key=a, spark=spark).orderBy("pane_start")
     columns = "change", "firings_before", "firings", "state_before"
     assert [tuple(row) for row in changed.select(*columns).collect()] == [("went", 1, None, "late")] * 2
     assert diff(tmp_path / "savepoints", "one", "one", spark=spark).count() == 0
     savepoint(place, "two", to=tmp_path / "savepoints", decode=False, spark=spark)
     require_results(place, tmp_path / "savepoints", job.status().batch or 0, spark)
+
+
+def require_whole(place: Path, answers: list[Answer], spark: SparkSession) -> None:
+    """What is missing is named, with the command that adds it; what is near it, and called alike; by any of its times.
+
+    The answers are of a pane that closed, one that waits, one whose row was dropped, and one that is to come.
+    """
+    missing, remedy = answers[0].reasons[-2:]
+    assert missing.startswith("2 rows of 2024-05-01T10:00:06Z to 2024-05-01T10:00:26Z came too late in batch ")
+    assert missing.endswith(" and are in the quarantine: 544s to 564s behind the watermark")
+    assert remedy == f"`panekeeper settle {place} --job JOB.PY --reason LATE` can add them"
+    assert answers[3].reasons[-1].endswith("NULL_EVENT_TIME")
+    assert "nearest: 2024-05-01T10:02:00Z/2024-05-01T10:03:00Z (closed)" in str(answers[3])
+    a, c, unknown = ({"sensor": name} for name in ("a", "c", "A"))
+    assert "partitions that are called alike: sensor=a" in str(why(place, unknown, "2024-05-01T10:00", spark=spark))
+    assert why(place, c, "10:09", spark=spark) == why(place, c, "2024-05-01T10:09:30", spark=spark) == answers[1]
+    at = why(place, row={"sensor": "a", "at": "2024-05-01T10:00:07"}, spark=spark)
+    assert "no row of this time is in the quarantine; whether one is in the results is not known" in str(at)
+    with pytest.raises(DeclarationError, match="a time of day, and no pane that is known has it; give the day, too"):
+        why(place, a, "20:00", spark=spark)
 
 
 def require_results(place: Path, savepoints: Path, last: int, spark: SparkSession) -> None:

@@ -465,7 +465,11 @@ INSPECTOR = (
         help="say why a pane of a partition has fired, has not fired yet, or is not there",
         arguments=(
             LOOKED_AT,
-            option("--pane", "TIME", "when the pane, or session, starts, in UTC: 2013-03-08T10:00, or START/END"),
+            option(
+                "--pane",
+                "TIME",
+                "when the pane, or session, starts, in UTC: 2013-03-08T10:00, START/END, or 10:00 for the only one",
+            ),
             option(
                 "--job", "JOB.PY[:NAME]", "the file that declares the job: names the row that moved the watermark, too"
             ),

@@ -6,5 +6,6 @@ plain_tables.py  Which rows does a table have, without Spark?
 written.py       Which rows have batches added to a table?
 diff.py          What has changed between two batches, or two savepoints?
 records.py       What are the rows of a frame as fields of JSON?
+quarantined.py   What does the quarantine have of a partition?
 why.py           Why did a pane fire, or why is there no result?
 """

@@ -41,6 +41,7 @@ class Opened:
         first: the first batch as of which the state is kept.
         tables: role -> path of the tables of the job.
         versions: role -> version of a table, in a savepoint.
+        checkpoint: the folder or URL of the job; empty in a savepoint.
     """
 
     spark: SparkSession
@@ -51,6 +52,7 @@ class Opened:
     first: int
     tables: Mapping[str, str]
     versions: Mapping[str, int] = field(default_factory=dict)
+    checkpoint: str = ""
 
     @property
     def windows(self) -> list[str]:
@@ -103,7 +105,9 @@ def opened(
         SavepointError: the savepoint cannot be read.
     """
     if savepoint is None:
-        yield _opened(current_folder(checkpoint_at(place, s3)), batch, s3, spark).of_window(window)
+        root = checkpoint_at(place, s3)
+        found = _opened(current_folder(root), batch, s3, spark)
+        yield replace(found, checkpoint=root.root).of_window(window)
         return
     archive = open_archive(place, s3)
     manifest = show_trusted(archive, savepoint)

@@ -5,7 +5,7 @@ Spark's first read of a Delta table in a session costs more than all else that a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -31,8 +31,11 @@ _PLAIN_READER = 1
 """Version of Delta's protocol of tables whose rows are what is in their files."""
 
 
-def read_plain_table(path: str, times: Mapping[str, int]) -> pa.Table | None:
-    """Return the rows of a table with these times, us, and the name of their `file`; None if Spark must read it."""
+def read_plain_table(path: str, times: Mapping[str, int], columns: Sequence[str] | None = None) -> pa.Table | None:
+    """Return the rows of a table with these times, us, and the name of their `file`; None if Spark must read it.
+
+    `columns` are those to read; None: all.
+    """
     folder = local_folder(path)
     if folder is None:
         return None
@@ -45,9 +48,10 @@ def read_plain_table(path: str, times: Mapping[str, int]) -> pa.Table | None:
         if wanted.num_rows > _MOST_FILES or (pc.sum(wanted.column("size_bytes")).as_py() or 0) > _MOST_BYTES:
             return None
         names = [unquote(one) for one in wanted.column("path").to_pylist()]
-        tables = [_rows(Path(folder), name, times) for name in names]
+        tables = [_rows(Path(folder), name, times, columns) for name in names]
         if not tables:  # none has such a time, or the table is empty: Spark would take seconds to say so
-            tables = [pa.schema([*pa.schema(delta.schema().to_arrow()), pa.field("file", pa.string())]).empty_table()]
+            kinds = [one for one in pa.schema(delta.schema().to_arrow()) if columns is None or one.name in columns]
+            tables = [pa.schema([*kinds, pa.field("file", pa.string())]).empty_table()]
     except (UnsupportedTable, DeltaError, OSError, pa.ArrowException):
         return None
     return pa.concat_tables(tables, promote_options="default")
@@ -100,8 +104,8 @@ def _us(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return times.cast(pa.timestamp("us")).cast(pa.int64())
 
 
-def _rows(folder: Path, name: str, times: Mapping[str, int]) -> pa.Table:
-    rows = pq.ParquetFile(folder / name).read()
+def _rows(folder: Path, name: str, times: Mapping[str, int], columns: Sequence[str] | None) -> pa.Table:
+    rows = pq.ParquetFile(folder / name).read(None if columns is None else [*columns])
     for column, us in times.items():
         rows = rows.filter(pc.fill_null(pc.equal(_us(rows.column(column)), us), False))
     return rows.append_column("file", pa.array([name.rpartition("/")[2]] * rows.num_rows, pa.string()))

@@ -7,10 +7,11 @@ batches. Which batch wrote a row of the log is in the commits of the table, as l
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
+from datetime import time as time_of_day
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -19,34 +20,35 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-from pyspark.sql.pandas.types import from_arrow_type
 
-from panekeeper.framework.core.inspection.kept_rows import by_row_of
+from panekeeper.framework.core.inspection.kept_rows import by_row_of, has_row
+from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, nearest_panes, pane_text
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import horizon, open_work
+from panekeeper.framework.core.inspection.panes import LATE, OPEN, OVERDUE
 from panekeeper.framework.core.inspection.partners import RowFacts, equal_types, row_facts, why_joined, why_side
 from panekeeper.framework.core.inspection.reasons import (
     Answer,
     Firing,
     PaneFacts,
-    Refusal,
     SourceTime,
     Verdict,
     why_partition,
 )
 from panekeeper.framework.core.inspection.reasons import why as why_of
-from panekeeper.framework.core.job_spec import PORT, WINDOW
+from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, with_lateness
+from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.recovery.inspector.opened import Opened, opened
-from panekeeper.recovery.inspector.panes import Key, key_as_stored, stored_group, typed_key
+from panekeeper.recovery.inspector.panes import Key, frame, key_as_stored, stored_group, typed_key
 from panekeeper.recovery.inspector.plain_tables import read_plain_table
+from panekeeper.recovery.inspector.quarantined import refused_of
 from panekeeper.recovery.inspector.written import commits_of_batches
 from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
 from panekeeper.state.checkpoint.job_record import read_ports
 from panekeeper.state.records import NO_WATERMARK, ByRowRecord, IntervalRecord, JoinRecord, SessionRecord
@@ -61,10 +63,10 @@ if TYPE_CHECKING:
 
 _NEAR = 3
 _MOST_KEYS = 10_000
+_DAY_US = 86_400_000_000
+_STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
 _MOST_PANES = 20
 """Of more panes that a row is of the answers are left out."""
-_MOST_ROWS = 50_000
-"""Of more rows in the quarantine Spark looks for those of a partition."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -115,22 +117,41 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any]) -> Answe
     at = time_of(row[port.event_time], "the event time of the row")
     if port.is_within:
         return why_joined(partition.row_facts(row, at))
-    refused = [one for one in partition.refused if one.at == at]
     bounds = partition.panes_at(at)
-    if refused and refused[0].reason == "LATE":
-        start, end = bounds[-1] if bounds else (at, at)
-        facts = replace(partition.facts(start, end), held=None, firings=(), refused=refused)
-        if port.is_by_row:  # it may be in windows that end after it
-            facts = replace(facts, closes_at=at + by_row_of(port.fields).reach_us)
-        return why_of(facts)
+    if refused := [one for one in partition.refused if one.at == at and not one.of_firing]:
+        return partition.why_refused(at, bounds, refused)
     if not bounds:
         gap = "no open session has it" if port.is_session else "it lies between two panes, and in none"
         return Answer(verdict=Verdict.NEVER, reasons=(gap, *partition.nearest(at)))
     found = [(one, partition.why(*one)) for one in bounds[:_MOST_PANES]]
     (first, answer), others = found[0], found[1:]
-    more = [f"it is also of pane {_pane_text(*one)}: {each.verdict.value}" for one, each in others]
+    more = [f"it is also of pane {pane_text(*one)}: {each.verdict.value}" for one, each in others]
     more += [f"and of {len(bounds) - len(found)} more"] if len(bounds) > len(found) else []
-    return replace(answer, reasons=(f"its pane is {_pane_text(*first)}", *answer.reasons, *more))
+    known = row_line(
+        is_known=any(each.verdict not in (Verdict.NEVER, Verdict.NOT_YET) for _, each in found),
+        is_held=any(partition.is_held(*one) for one in bounds),
+        is_kept=has_row(port, partition.store, partition.stored_key, at),
+    )
+    return replace(answer, reasons=(f"its pane is {pane_text(*first)}", known, *answer.reasons, *more))
+
+
+def row_line(*, is_known: bool, is_held: bool, is_kept: bool | None) -> str:
+    """Return what is known of a row that was not refused.
+
+    Args:
+        is_known: whether anything is known of one of its panes.
+        is_held: whether the state has one of them.
+        is_kept: whether a row of its time is kept; None: only partial results are.
+
+    >>> row_line(is_known=True, is_held=True, is_kept=False)
+    'no row of this time is kept or in the quarantine'
+    """
+    if not is_known:
+        return "no row of this time is known: its panes have none"
+    if is_held and is_kept is not None:
+        return "a row of this time is kept" if is_kept else "no row of this time is kept or in the quarantine"
+    whose = "of its panes only partial results are kept" if is_held else "its panes are closed, and their rows removed"
+    return f"no row of this time is in the quarantine; whether one is in the results is not known, as {whose}"
 
 
 class _Partition:
@@ -148,6 +169,9 @@ class _Partition:
         group = open_work(port, self.store)
         values = dict(zip(group.column_names, (self._key.values[name] for name in port.log_keys), strict=False))
         self.held: list[dict[str, Any]] = group.filter(is_of(group, values)).to_pylist()
+        stored = (self._key.values[name] for name in port.log_keys)
+        self.stored_key = dict(zip(port.keys.names, stored, strict=True))
+        """Its values by the names of the columns in the state."""
 
     @cached_property
     def record(self) -> IntervalRecord | SessionRecord | ByRowRecord | JoinRecord:
@@ -168,8 +192,8 @@ class _Partition:
         """Return what the partition has, where there are no panes, and when it fires."""
         held = self.held[0] if self.held else None
         if self._port.is_within:
-            return why_side(held, self._sources[0])
-        return why_partition(self._port, held)
+            return why_side(held, self._sources[0], self.refused)
+        return why_partition(self._port, held, self.refused)
 
     def row_facts(self, row: Mapping[str, Any], at: int) -> RowFacts:
         """Return what is known of a row of an interval join, by its columns that must be equal."""
@@ -188,6 +212,18 @@ class _Partition:
         """Return what has become of the pane with these bounds."""
         return why_of(self.facts(start, end))
 
+    def why_refused(self, at: int, bounds: Sequence[tuple[int, int]], refused: Sequence[Refusal]) -> Answer:
+        """Return what has become of a row of this time that was refused: of the last of its panes."""
+        start, end = bounds[-1] if bounds else (at, at)
+        facts = replace(self.facts(start, end), held=None, firings=(), refused=refused, unplaced=())
+        if self._port.is_by_row:  # it may be in windows that end after it
+            facts = replace(facts, closes_at=at + by_row_of(self._port.fields).reach_us)
+        return why_of(facts)
+
+    def is_held(self, start: int, end: int) -> bool:
+        """Return whether the state has something of the pane."""
+        return any((one["pane_start"], one["pane_end"]) == (start, end) for one in self.held)
+
     def facts(self, start: int, end: int) -> PaneFacts:
         """Return what is known of the pane with these bounds."""
         held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
@@ -205,6 +241,8 @@ class _Partition:
             held=held,
             firings=firings,
             refused=refused,
+            unplaced=[one for one in self.refused if one.at is None],
+            settle=self._settle,
             watermarks=self._watermarks,
             sources=sources,
             follows=follows,
@@ -212,6 +250,12 @@ class _Partition:
             is_flushed=self.record.flushed,
             nearest=() if held or firings or refused else self.nearest(start),
         )
+
+    def refused_panes(self) -> list[tuple[int, int]]:
+        """Return the panes of which rows were refused; of windows with bounds that need no rows."""
+        if self._port.panes is None:
+            return []
+        return [pane for one in self.refused if one.at is not None for pane in self.panes_at(one.at)]
 
     def panes_at(self, at: int) -> list[tuple[int, int]]:
         """Return the bounds of the panes that have an instant, the oldest first; that which ends at a row first."""
@@ -228,26 +272,75 @@ class _Partition:
         return [(geometry.start(pane), geometry.end(pane)) for pane in panes]
 
     def nearest(self, start: int) -> list[str]:
-        """Return what there is of the partition instead; or which partitions are called alike."""
-        near = sorted(self.held, key=lambda one: abs(one["pane_start"] - start))[:_NEAR]
-        if near:
-            listed = ", ".join(_pane_text(one["pane_start"], one["pane_end"]) for one in near)
-            return [f"open panes of this partition that are nearest: {listed}"]
+        """Return what there is of the partition instead; and which partitions are called alike."""
+        known = self.known_panes()
+        others = [one for one in self.refused if one.at is not None]
+        lines = [*nearest_panes(known, start), *(f"elsewhere {one}" for one in refusal_lines(others))]
         names = self._port.log_keys
-        if not names or self._log is None:
+        if not names:
+            return lines
+        own = tuple(self._key.values[name].as_py() for name in names)
+        if known or self.refused:
+            found = alike_but_for_case(own, self._logged_keys)
+            return [*lines, *(f"there is another partition, {key_text(names, one)}" for one in found)]
+        found = alike(own, self._logged_keys) or alike(own, self._open_keys())
+        listed = ", ".join(key_text(names, one) for one in found)
+        called = f"; partitions that are called alike: {listed}" if found else ""
+        return [f"no result of this partition is in the log{called}"]
+
+    def known_panes(self) -> dict[tuple[int, int], str]:
+        """Return the panes of the partition that have fired, or are open: the bounds -> which of both."""
+        opened = {(one["pane_start"], one["pane_end"]): _STATES[one["state"]] for one in self.held}
+        return dict.fromkeys(self._fired_panes(), "closed") | opened
+
+    def _fired_panes(self) -> list[tuple[int, int]]:
+        """Return the bounds of the panes of the partition in the log."""
+        if self._log is None:
             return []
+        own = {name: self._key.values[name] for name in self._port.log_keys}
+        if (plain := self._plain_log) is not None:
+            times = plain.filter(is_of(plain, own)).select([*self._bounds]).group_by([*self._bounds]).aggregate([])
+            edges = (_us_of(times.column(name)) for name in self._bounds)
+            return [*zip(*edges, strict=True)]
+        log = self._state.spark.read.format("delta").load(self._log).where(self._is_ours())
+        rows = log.select(*(_us(name).alias(name) for name in self._bounds)).distinct().limit(_MOST_KEYS).collect()
+        return [(row[0], row[1]) for row in rows]
+
+    @cached_property
+    def _logged_keys(self) -> list[tuple[Any, ...]]:
+        """The partitions that have results in the log."""
+        names = [*self._port.log_keys]
+        if self._log is None:
+            return []
+        if (plain := self._plain_log) is not None:
+            found = plain.select(names).group_by(names).aggregate([]).slice(0, _MOST_KEYS)
+            return [*zip(*(found.column(name).to_pylist() for name in names), strict=True)]
         log = self._state.spark.read.format("delta").load(self._log)
-        known = log.select(*map(quoted, names)).distinct().limit(_MOST_KEYS).collect()
-        texts = {_key_text(names, row) for row in known}
-        own = _key_text(names, [self._key.values[name].as_py() for name in names])
-        if own in texts:
-            return ["this partition has results of other panes"]
-        alike = get_close_matches(own, texts, n=_NEAR, cutoff=0.5)
-        return (
-            [f"no result of this partition is in the log; partitions that are called alike: {', '.join(alike)}"]
-            if alike
-            else ["no result of this partition is in the log"]
-        )
+        return [tuple(row) for row in log.select(*map(quoted, names)).distinct().limit(_MOST_KEYS).collect()]
+
+    @cached_property
+    def _plain_log(self) -> pa.Table | None:
+        assert self._log is not None
+        return read_plain_table(self._log, {}, [*self._port.log_keys, *self._bounds])
+
+    def _open_keys(self) -> list[tuple[Any, ...]]:
+        """Return the partitions that are in the state, of all key groups: it takes a job of Spark's."""
+        found = frame(self._state, [self._port], None).select(*map(quoted, self._port.log_keys))
+        return [tuple(row) for row in found.distinct().limit(_MOST_KEYS).collect()]
+
+    @property
+    def _bounds(self) -> tuple[str, str]:
+        """The columns of the log with the bounds of a pane."""
+        return ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
+
+    @property
+    def _settle(self) -> str | None:
+        """The command that settles rows of the window; None: they cannot be."""
+        if not self._port.can_settle:
+            return None
+        place = shlex.quote(self._state.checkpoint) if self._state.checkpoint else "CHECKPOINT"
+        window = f" --window {self._port.window}" if self._port.window else ""
+        return f"panekeeper settle {place} --job JOB.PY{window}"
 
     def _closes(self, end: int) -> int:
         if self._port.panes is None:
@@ -263,7 +356,7 @@ class _Partition:
         path = self._log
         if path is None:
             return ()
-        first, last = ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
+        first, last = self._bounds
         rows = self._rows_of_pane(path, {first: start, last: end})
         batches = self._batches_of({row["file"] for row in rows})
         found = {
@@ -311,49 +404,9 @@ class _Partition:
 
     @cached_property
     def refused(self) -> list[Refusal]:
-        """Return what the quarantine has of the partition."""
-        path = self._state.tables.get("quarantine")
-        if path is None:
-            return []
-        if (plain := read_plain_table(path, {})) is not None and (found := self._refused_in(plain)) is not None:
-            return found
-        table = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
-        if self._port.window:
-            table = table.where(F.col(WINDOW).isNull() | (F.col(WINDOW) == self._port.window))
-        if self._state.has_ports:
-            table = table.where(F.col(PORT) == self._port.number)
-        for name, kind, log_name in zip(self._port.keys.names, self._port.keys.types, self._port.log_keys, strict=True):
-            text = F.get_json_object("row", f"$['{name}']")
-            table = table.where(text.try_cast(from_arrow_type(kind)).eqNullSafe(self._key.columns[log_name]))
-        begins = [
-            F.get_json_object("row", f"$.{name}").try_cast("timestamp") for name in ("pane_start", "session_start")
-        ]
-        at = F.coalesce(_us("event_time"), *(F.unix_micros(one) for one in begins))  # of a row, or of a firing
-        rows = table.select("reason", "detail", at.alias("at"), "batch").orderBy("batch").collect()
-        return [Refusal(reason=one.reason, detail=one.detail or "", at=one.at, batch=one.batch) for one in rows]
-
-    def _refused_in(self, table: pa.Table) -> list[Refusal] | None:
-        """Return what rows of the quarantine are of the partition; None if Spark must say which text is which value."""
-        kinds = self._port.keys.types
-        if table.num_rows > _MOST_ROWS or not all(
-            pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in kinds
-        ):
-            return None
-        wanted = [self._key.values[name].as_py() for name in self._port.log_keys]
-        found = []
-        for one in table.filter(pc.less_equal(table.column("batch"), self._state.batch)).sort_by("batch").to_pylist():
-            row = json.loads(one["row"])
-            if self._port.window and one[WINDOW] not in (None, self._port.window):
-                continue
-            if self._state.has_ports and one[PORT] != self._port.number:
-                continue
-            if [row.get(name) for name in self._port.keys.names] != wanted:
-                continue
-            if one["event_time"] is None and not {"pane_start", "session_start"}.isdisjoint(row):
-                return None
-            us = None if one["event_time"] is None else to_us(_in_utc(one["event_time"]) - _EPOCH, "event time")
-            found.append(Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"]))
-        return found
+        """Return what the quarantine has of the partition, in the order of batches."""
+        found = refused_of(self._state, self._port, self._key)
+        return with_lateness(found, self._watermarks, follows=self._sources[1]) if found else found
 
     def _is_ours(self) -> Column:
         """Return the condition for a row of the log to be of the partition."""
@@ -416,6 +469,8 @@ def _next_watermark(state: Opened) -> int | None:
 
 def _bounds(port: RecordedPort, partition: _Partition, pane: str | datetime) -> tuple[int, int]:
     """Return the bounds of the pane, or session, that starts when it is said. Raises `DeclarationError`."""
+    if isinstance(pane, str) and (clock := _clock_of(pane)) is not None:
+        return _bounds_by_clock(partition, pane, clock)
     first, slash, last = pane.partition("/") if isinstance(pane, str) else (pane, "", "")
     at = time_of(first, "pane")
     if port.is_by_row:
@@ -431,10 +486,43 @@ def _bounds(port: RecordedPort, partition: _Partition, pane: str | datetime) -> 
     if len(found) == 1:
         return found[0]
     if found:
-        listed = ", ".join(_pane_text(*one) for one in found[:_NEAR])
+        listed = ", ".join(pane_text(*one) for one in found[:_NEAR])
         raise DeclarationError(f"pane is {pane}, and {len(found)} panes begin then; give one as START/END, as {listed}")
-    listed = ", ".join(_pane_text(*one) for one in there[:_NEAR]) or "none"
+    if len(there) == 1 and not slash:
+        return there[0]
+    listed = ", ".join(pane_text(*one) for one in there[:_NEAR]) or "none"
     raise DeclarationError(f"pane is {pane}, and no pane begins then; those that have this instant: {listed}")
+
+
+def _clock_of(text: str) -> int | None:
+    """Return a time of day in us; None for a text that has a day, too, or is no time."""
+    try:
+        found = time_of_day.fromisoformat(text)
+    except ValueError:
+        return None
+    return ((found.hour * 60 + found.minute) * 60 + found.second) * 1_000_000 + found.microsecond
+
+
+def _bounds_by_clock(partition: _Partition, pane: str, clock: int) -> tuple[int, int]:
+    known = partition.known_panes()
+    found = panes_by_clock([*known, *partition.refused_panes()], clock)
+    if len(found) == 1:
+        return found[0]
+    listed = f"of those that are known {len(found)} fit, as {', '.join(pane_text(*one) for one in found[:_NEAR])}"
+    why_not = listed if found else "no pane that is known has it"
+    raise DeclarationError(f"pane is {pane}, a time of day, and {why_not}; give the day, too, as 2013-03-08T{pane}")
+
+
+def panes_by_clock(known: Iterable[tuple[int, int]], clock: int) -> list[tuple[int, int]]:
+    """Return which panes begin at a time of day, us; or, if none does, which have it.
+
+    >>> panes_by_clock([(0, 3600), (3600, 7200)], 3600), panes_by_clock([(0, 3600), (3600, 7200)], 60)
+    ([(3600, 7200)], [(0, 3600)])
+    """
+    ordered = sorted({*known})
+    return [one for one in ordered if one[0] % _DAY_US == clock] or [
+        (start, end) for start, end in ordered if (clock - start) % _DAY_US < end - start
+    ]
 
 
 def time_of(value: Any, what: str) -> int:
@@ -464,14 +552,16 @@ def read_row(text: str) -> dict[str, Any]:
     return row
 
 
+def _us_of(times: pa.ChunkedArray) -> list[int]:
+    found: list[int] = times.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+    return found
+
+
 def _us(name: str) -> Column:
     """Return a time column in us since the epoch, with or without a zone."""
     return F.expr(f"unix_micros(cast({quoted(name)} as timestamp))")
 
 
-def _pane_text(start: int, end: int) -> str:
-    return f"{format_time(start)}/{format_time(end)}"
-
-
-def _key_text(names: Sequence[str], values: Sequence[Any]) -> str:
+def key_text(names: Sequence[str], values: Sequence[Any]) -> str:
+    """Return a partition as messages show it."""
     return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))

@@ -57,7 +57,9 @@ def why(  # noqa: PLR0913 -- all by keyword but what is asked of
         key: partition column -> value, for each of the partition columns; of several streams also `port`, which is 0
             if not given.
         pane: when the pane, or session, starts: a time, or text as `"2013-03-08T10:00"`, in UTC if it has no zone; of
-            panes that begin together, `"START/END"`. None for windows in arrival order and interval joins.
+            panes that begin together, `"START/END"`. A time within the only pane that has it will do, and a time of
+            day, `"10:00"`, of the only known pane that begins then, or has it. None for windows in arrival order and
+            interval joins.
         row: in place of `key` and `pane`, a row by its columns: the answer is of the first of its panes, and names the
             others; or why it was dropped. Of an interval join: which partners it has, or what it waits for.
         window: the name of one of several windows.

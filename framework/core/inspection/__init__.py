@@ -10,5 +10,7 @@ one_key.py     which rows, and what of a stored key group, are of one partition?
 stepping.py    what does each step of a micro-batch do?
 differences.py where do two states, or two tables, differ first?
 reasons.py     why did a pane fire, why not yet, or why is there nothing of it?
+refusals.py    what was refused of a partition, and what can be done then?
+nearest.py     what is there in the place of a pane, or a partition, that is not?
 partners.py    which partners has a row of an interval join, and what does it wait for?
 """

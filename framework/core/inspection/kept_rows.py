@@ -13,17 +13,20 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.by_row.window import FIRST, LAST, OrderedRows, SlidingByRowWindow, Windows
+from panekeeper.framework.core.inspection.one_key import Values, is_of
 from panekeeper.framework.core.inspection.panes import NONE, OpenColumns, as_table
 from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.panes.pane_index import number_cells
+from panekeeper.framework.core.panes.slot_runs import RowStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.joins import Join, Within
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.state.codec import with_columns
 from panekeeper.state.history import History
-from panekeeper.state.records import NEVER, NO_WATERMARK, ByRowRecord, JoinRecord, KeptRowsRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, ByRowRecord, IntervalRecord, JoinRecord, KeptRowsRecord
 from panekeeper.state.store import KeyGroupStore
 
 KEPT_TIMES = ("first_row", "last_row", "fires_at", "leaves_at", "watermark")
@@ -61,6 +64,33 @@ def kept_partitions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
         return found
     place = found.column_names.index("waiting")
     return found.set_column(place, found.schema.field(place), pa.nulls(found.num_rows, pa.int64()))
+
+
+def has_row(port: RecordedPort, store: KeyGroupStore, key: Values, at: int) -> bool | None:
+    """Return whether a row of a partition with this event time (us) is kept; None: only partial results are.
+
+    Not for a side of an interval join, which `partners.row_facts` tells of.
+    """
+    if port.is_by_row:
+        opened = _ByRow(port, port.own(store))
+        rows = opened.rows.rows
+        return bool(np.any(opened.rows.times[_are_of(rows, key)] == at))
+    if port.panes is None:
+        return None
+    own = port.own(store)
+    record = IntervalRecord.decode(own.read_header())
+    if not record.row_runs:
+        return None if record.segments else False
+    columns = pa.schema([*port.keys, pa.field(EVENT_TIME, pa.int64())])
+    stored = RowStorage(own, dict(record.row_runs), columns, History())
+    stored.read(np.array(sorted({first for first, _ in record.row_runs}), dtype=np.int64))
+    times = [one.column(EVENT_TIME).to_numpy()[_are_of(one, key)] for one in stored.tables]
+    return any(bool(np.any(one == at)) for one in times)
+
+
+def _are_of(rows: pa.Table, key: Values) -> np.ndarray:
+    found: np.ndarray = is_of(rows, key).to_numpy(zero_copy_only=False)
+    return found
 
 
 def open_windows(port: RecordedPort, store: KeyGroupStore) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +13,14 @@ from panekeeper.framework.core.inspection.kept_rows import goes_out_alone, hold_
 from panekeeper.framework.core.inspection.one_key import Values, is_of
 from panekeeper.framework.core.inspection.reasons import (
     Answer,
-    Refusal,
     SourceTime,
     Verdict,
+    nothing_kept,
     source_lines,
     time_text,
 )
 from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines
 from panekeeper.state.codec import decode_table
 from panekeeper.state.records import NEVER, NO_WATERMARK, JoinRecord
 from panekeeper.state.store import MemoryStore
@@ -139,9 +140,10 @@ def _any_rows(port: RecordedPort, store: MemoryStore) -> pa.Table | None:
 def why_joined(facts: RowFacts) -> Answer:
     """Return which partners a row has, or what it waits for, and until when."""
     if facts.kept:
-        return _of_kept(facts)
+        found = _of_kept(facts)
+        return replace(found, reasons=(*found.reasons, *refusal_lines(facts.refused)))
     if facts.refused:
-        lines = [f"{one.reason} in batch {one.batch}: {one.detail}" for one in facts.refused]
+        lines = refusal_lines(facts.refused)
         verdict = Verdict.DROPPED if facts.refused[0].reason == "LATE" else Verdict.QUARANTINED
         return Answer(verdict=verdict, batch=facts.refused[0].batch, reasons=tuple(lines))
     if facts.is_flushed:
@@ -192,14 +194,17 @@ def _null_line(facts: RowFacts) -> str:
     return f"{', '.join(facts.without)} is null, which is equal to nothing"
 
 
-def why_side(held: Mapping[str, Any] | None, sources: Sequence[SourceTime]) -> Answer:
-    """Return what a side of an interval join keeps of a partition; `held` is its row of `kept_partitions`."""
+def why_side(held: Mapping[str, Any] | None, sources: Sequence[SourceTime], refused: Sequence[Refusal] = ()) -> Answer:
+    """Return what a side of an interval join keeps of a partition; `held` is its row of `kept_partitions`.
+
+    `refused` is what the quarantine has of the partition.
+    """
     if held is None:
-        return Answer(verdict=Verdict.NEVER, reasons=("no row of this partition is kept",))
+        return nothing_kept(refused)
     count, first, last = held["rows"], time_text(held["first_row"]), time_text(held["last_row"])
     lines = [f"{count} row{'s' if count != 1 else ''} of {first} to {last}"]
     if held["waiting"]:
         alone = f"the first goes out alone once the watermark is past {time_text(held['fires_at'] - 1)}"
         lines.append(f"{held['waiting']} of them without a partner; {alone}")
     lines.append(f"the first row leaves once the watermark is past {time_text(held['leaves_at'] - 1)}")
-    return Answer(verdict=Verdict.WAITING, reasons=(*lines, *source_lines(sources)))
+    return Answer(verdict=Verdict.WAITING, reasons=(*lines, *source_lines(sources), *refusal_lines(refused)))

@@ -12,6 +12,8 @@ from enum import Enum
 from typing import Any
 
 from panekeeper.framework.core.inspection.recorded import RecordedPort
+from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, remedy_lines
+from panekeeper.framework.core.quarantine import LATE
 from panekeeper.framework.declarations.display import Printed
 from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.state.checkpoint.clock import format_time
@@ -28,7 +30,8 @@ class Verdict(Enum):
         CLOSED: it has fired, and takes no more rows.
         DROPPED: its rows came too late, and are in the quarantine.
         QUARANTINED: its rows, or its firing, could not be computed, and are in the quarantine.
-        NEVER: no row of it is known.
+        NOT_YET: no row of it is known, and it takes rows.
+        NEVER: no row of it is known, and it takes none any more.
     """
 
     FIRED = "fired"
@@ -37,6 +40,7 @@ class Verdict(Enum):
     CLOSED = "closed"
     DROPPED = "dropped"
     QUARANTINED = "quarantined"
+    NOT_YET = "not yet"
     NEVER = "never was"
 
 
@@ -47,16 +51,6 @@ class Firing:
     refinement: int
     reason: str
     is_final: bool
-    batch: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """A row, or a firing, of the partition in the quarantine; `at` is its event time, or the start of its pane, us."""
-
-    reason: str
-    detail: str
-    at: int | None = None
     batch: int | None = None
 
 
@@ -97,6 +91,8 @@ class PaneFacts:
         held: the row of `open_panes`; None if nothing is stored of it.
         firings: those in the log, in their order.
         refused: what the quarantine has of the partition in this pane.
+        unplaced: what it has of the partition without an event time, so of no pane.
+        settle: the command that settles rows of the window; None: they cannot be.
         watermarks: batch -> its watermark, `NO_WATERMARK` for none yet, of the batches that the metrics tell.
         sources: how far event time has come.
         follows: whether a batch acts on the event time that the batches before it have read, as Spark's watermark does.
@@ -113,6 +109,8 @@ class PaneFacts:
     held: Mapping[str, Any] | None = None
     firings: Sequence[Firing] = ()
     refused: Sequence[Refusal] = ()
+    unplaced: Sequence[Refusal] = ()
+    settle: str | None = None
     watermarks: Mapping[int, int] = field(default_factory=dict)
     sources: Sequence[SourceTime] = ()
     follows: bool = False
@@ -151,8 +149,24 @@ class Answer(Printed):
 
 
 def why(facts: PaneFacts) -> Answer:
-    """Return what has become of a pane, and why."""
-    return replace(_why(facts), passed=_passing(facts))
+    """Return what has become of a pane, and why; and what was refused of it, whatever has become of it."""
+    answer = _why(facts)
+    return replace(answer, reasons=(*answer.reasons, *_refused_lines(facts)), passed=_passing(facts))
+
+
+def _refused_lines(facts: PaneFacts) -> list[str]:
+    is_settled = bool(facts.firings) and facts.firings[-1].reason == "SETTLED"
+    is_closed = facts.held is None and (facts.is_flushed or facts.watermark >= facts.closes_at)
+    return [
+        *refusal_lines(facts.refused),
+        *remedy_lines(facts.refused, facts.settle, is_closed=is_closed, is_settled=is_settled),
+        *unplaced_lines(facts.unplaced),
+    ]
+
+
+def unplaced_lines(unplaced: Sequence[Refusal]) -> list[str]:
+    """Return a line for each reason for which rows of a partition were refused that are of no pane."""
+    return [f"of this partition, and no pane, {one}" for one in refusal_lines(unplaced)]
 
 
 def _passing(facts: PaneFacts) -> Passed | None:
@@ -175,20 +189,22 @@ def _why(facts: PaneFacts) -> Answer:
         by_flush = "a flush has closed it, with all other panes"
         reasons = [*_firing_lines(facts), by_flush if facts.is_flushed else closed]
         return Answer(verdict=Verdict.CLOSED, batch=last.batch, reasons=tuple(reasons))
-    late = [one for one in facts.refused if one.reason == "LATE"]
-    others = [one for one in facts.refused if one.reason != "LATE"]
-    if others:
-        reasons = [f"{one.reason} in batch {_known(one.batch)}: {one.detail.partition(chr(10))[0]}" for one in others]
-        return Answer(verdict=Verdict.QUARANTINED, batch=others[0].batch, reasons=tuple(reasons))
-    if late:
-        reasons = [
-            f"a row of {time_text(one.at) if one.at is not None else 'no event time'} was dropped in batch "
-            f"{_known(one.batch)}: {one.detail}"
-            for one in late
-        ]
-        reasons.append(f"the pane takes rows until the watermark reaches {time_text(facts.closes_at)}")
-        return Answer(verdict=Verdict.DROPPED, batch=late[0].batch, reasons=tuple(reasons))
-    return Answer(verdict=Verdict.NEVER, reasons=tuple(_never_lines(facts)))
+    if facts.refused:
+        others = [one for one in facts.refused if one.reason != LATE]
+        verdict = Verdict.QUARANTINED if others else Verdict.DROPPED
+        return Answer(verdict=verdict, batch=(others or facts.refused)[0].batch, reasons=(_taking_line(facts),))
+    verdict = Verdict.NEVER if facts.is_flushed or facts.watermark >= facts.closes_at else Verdict.NOT_YET
+    return Answer(verdict=verdict, reasons=(*_never_lines(facts), *facts.nearest))
+
+
+def _taking_line(facts: PaneFacts) -> str:
+    """Return whether a pane that has nothing takes rows, and until when."""
+    if facts.is_flushed:
+        return "the job was flushed, and takes no more rows"
+    now, closes = time_text(facts.watermark), time_text(facts.closes_at)
+    if facts.watermark >= facts.closes_at:
+        return f"it closed at the watermark {closes}, which is now {now}, and takes no more rows"
+    return f"it takes rows until the watermark, now {now}, reaches {closes}"
 
 
 def _of_open(facts: PaneFacts, held: Mapping[str, Any]) -> Answer:
@@ -285,20 +301,13 @@ def _silence(one: SourceTime) -> str:
 
 
 def _never_lines(facts: PaneFacts) -> list[str]:
-    lines = []
-    if facts.is_flushed:
-        lines.append("the job was flushed, and takes no more rows")
-    elif facts.watermark >= facts.closes_at:
-        lines.append(
-            f"the watermark, {time_text(facts.watermark)}, has passed {time_text(facts.closes_at)}, at which the pane "
-            "closed: neither the log nor the quarantine has anything of it"
-        )
-    else:
-        lines.append(
-            f"it is open for rows until the watermark, now {time_text(facts.watermark)}, reaches "
-            f"{time_text(facts.closes_at)}, and has none"
-        )
-    return [*lines, *facts.nearest]
+    if facts.is_flushed or facts.watermark >= facts.closes_at:
+        return [_taking_line(facts), "neither the log nor the quarantine has anything of it"]
+    lines = [f"no row of it has come; {_taking_line(facts)}"]
+    seen = [one.reached + one.delay for one in facts.sources if one.reached is not None and one.delay is not None]
+    if seen and facts.start > max(seen):
+        lines.append(f"it begins after the newest event time that has come, {time_text(max(seen))}")
+    return lines
 
 
 def _batch_at(facts: PaneFacts, us: int) -> int | None:
@@ -309,10 +318,6 @@ def _batch_at(facts: PaneFacts, us: int) -> int | None:
 
 def _in(batch: int | None) -> str:
     return "" if batch is None else f" in batch {batch}"
-
-
-def _known(batch: int | None) -> str:
-    return "unknown" if batch is None else str(batch)
 
 
 def time_text(us: int | None) -> str:
@@ -329,10 +334,13 @@ def _text(us: int) -> str:
     return duration_text(us / 1e6)
 
 
-def why_partition(port: RecordedPort, held: Mapping[str, Any] | None) -> Answer:
-    """Return when a partition of a window in arrival order fires; `held` is its row of `live_partitions`."""
+def why_partition(port: RecordedPort, held: Mapping[str, Any] | None, refused: Sequence[Refusal] = ()) -> Answer:
+    """Return when a partition of a window in arrival order fires; `held` is its row of `live_partitions`.
+
+    `refused` is what the quarantine has of the partition.
+    """
     if held is None:
-        return Answer(verdict=Verdict.NEVER, reasons=("no row of this partition is kept",))
+        return nothing_kept(refused)
     rows, lacking = held["rows"] + held["waiting"], held["next_rows"]
     lines = [f"it has {rows} row{'s' if rows != 1 else ''}, {held['since_fired']} of them since it fired"]
     if port.kind == "tumbling":
@@ -345,7 +353,17 @@ def why_partition(port: RecordedPort, held: Mapping[str, Any] | None) -> Answer:
         lines.append(f"neither a number of rows nor the clock makes it fire, but what its rows say: {_policy(port)}")
     if held["evicted_at"] is not None:
         lines.append(f"the partition leaves at {time_text(held['evicted_at'])} if no row comes")
-    return Answer(verdict=Verdict.WAITING, reasons=tuple(lines))
+    return Answer(verdict=Verdict.WAITING, reasons=(*lines, *refusal_lines(refused)))
+
+
+def nothing_kept(refused: Sequence[Refusal]) -> Answer:
+    """Return the answer for a partition of which no row is kept; `refused` is what the quarantine has of it."""
+    reasons = ("no row of this partition is kept", *refusal_lines(refused))
+    if not refused:
+        return Answer(verdict=Verdict.NEVER, reasons=reasons)
+    is_late = all(one.reason == LATE for one in refused)
+    verdict = Verdict.DROPPED if is_late else Verdict.QUARANTINED
+    return Answer(verdict=verdict, batch=refused[0].batch, reasons=reasons)
 
 
 def _policy(port: RecordedPort) -> str:

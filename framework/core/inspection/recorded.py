@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import TIMESTAMP
 from panekeeper.framework.core.joins.panes import stored_key
+from panekeeper.framework.declarations.aggregates import GROUPS
 from panekeeper.framework.declarations.calendar import Calendar, CalendarStart
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import Every
@@ -33,9 +34,11 @@ class RecordedPort:
     Attributes:
         number: of the port.
         window: which of several windows of the job it is; empty if there is only one.
+        can_settle: whether rows of closed panes can be settled (`recovery.settle.panes.require_supported`).
         fields: what is recorded of the window, by names such as `evict.size`.
         keys: the partition columns, as they are stored.
         row_keys: what they are called in the rows of the port.
+        rows_of: the same for each port whose rows the window has: of panes that are joined, both.
         event_time: the column with the event time; None for a window in arrival order.
         pane_time: the type of the bounds of panes.
         panes: the window, where it is one of panes.
@@ -54,7 +57,9 @@ class RecordedPort:
     counted_by: str | None = None
     log_keys: tuple[str, ...] = ()
     row_keys: tuple[str, ...] = ()
+    rows_of: tuple[tuple[str, ...], ...] = ()
     window: str = ""
+    can_settle: bool = False
 
     @property
     def kind(self) -> str:
@@ -136,7 +141,8 @@ def _port(
 ) -> RecordedPort:
     fields, keys = _part(part, "window."), _keys(part)
     kind = fields["kind"]
-    if _is_joined(part) and kind == _PANES:
+    joined = [_part(part, "port_1.")] if _is_joined(part) and kind == _PANES else []
+    if joined:
         keys = pa.schema([pa.field(stored_key(place), one.type) for place, one in enumerate(keys)])
     return RecordedPort(
         number=number,
@@ -149,8 +155,21 @@ def _port(
         counted_by=count,
         log_keys=log_keys,
         row_keys=tuple(_keys(part).names),
+        rows_of=tuple(tuple(_keys(one).names) for one in (part, *joined)),
         window=window,
+        can_settle=not joined and number == 0 and _can_settle(part),
     )
+
+
+def _can_settle(part: Mapping[str, Any]) -> bool:
+    """Return whether rows can be settled, of a job with one port."""
+    if part["window.kind"] != _PANES or part.get("port_1.window.kind") or not aggregates_of(part):
+        return False
+    window = panes_of(_part(part, "window."))
+    has_rules = any(getattr(window, name) is not None for name in ("fires_when", "then", "fill"))
+    computed = any(name in part for name in ("operator", "handlers", "dedupe"))
+    has_groups = any(name.startswith("aggregate.") and one == GROUPS for name, one in part.items())
+    return window.results == "accumulating" and not (has_rules or computed or has_groups)
 
 
 def _keys(part: Mapping[str, Any]) -> pa.Schema:

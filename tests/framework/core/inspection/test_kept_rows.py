@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from panekeeper.framework.core.inspection.open_work import open_work, stored_kinds
 from panekeeper.framework.core.inspection.partners import equal_types, row_facts, why_joined, why_side
-from panekeeper.framework.core.inspection.reasons import Refusal, Verdict
+from panekeeper.framework.core.inspection.reasons import Verdict
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
+from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.joins import kept_rows
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.declarations.joins import JoinKind, Within
@@ -239,7 +240,10 @@ def test_a_row_that_was_dropped_says_so_and_one_that_waits_says_until_when() -> 
             "  it has met 1 row of port 1: 1970-01-01T00:00:21Z",
             "  further partners may come until the watermark, now 1970-01-01T00:00:09Z, is past 1970-01-01T00:00:24Z",
         ],
-        ["dropped", "  LATE in batch 4: 1m behind"],
+        [
+            "dropped",
+            "  a row of 1970-01-01T00:00:00Z came too late in batch 4 and is in the quarantine: 1m behind",
+        ],
     ]
     held = open_work(ports[0], job.stores[0]).to_pylist()[0]
     assert str(why_side(held, ())).splitlines()[1:] == [

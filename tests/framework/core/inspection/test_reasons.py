@@ -13,11 +13,11 @@ from panekeeper.framework.core.inspection.reasons import (
     Answer,
     Firing,
     PaneFacts,
-    Refusal,
     SourceTime,
     Verdict,
     why,
 )
+from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import BatchOutcome
 from panekeeper.state.records import NO_WATERMARK
@@ -68,6 +68,7 @@ class Told:
             held=self.held.get((key, start)),
             firings=self.firings.get((key, start), ()),
             refused=in_pane,
+            settle="panekeeper settle c --job JOB.PY",
             watermarks=self.watermarks,
             is_flushed=flushed,
         )
@@ -101,8 +102,14 @@ class Remembers(NaivePanes):
         self.batch += 1
 
 
-def expected(model: Remembers, key: str, pane: int) -> tuple[Verdict, int | None]:
-    """What the model says of a pane of a partition, and in which batch it came about."""
+def dropped_of(model: Remembers, key: str, pane: int) -> list[int]:
+    """The batches in which rows of a pane of a partition were dropped."""
+    start = model.end_of(pane) - model.window["interval_duration"]
+    return [batch for of, at, batch in model.dropped if of == key and start <= at < model.end_of(pane)]
+
+
+def expected(model: Remembers, key: str, pane: int, watermark: int) -> tuple[Verdict, int | None]:
+    """What the model says of a pane of a partition at a watermark, and in which batch it came about."""
     start = model.end_of(pane) - model.window["interval_duration"]
     cell, fired = model.cells.get(pane, {}).get(key), model.fired_in.get((key, start), [])
     if cell is not None:
@@ -111,8 +118,10 @@ def expected(model: Remembers, key: str, pane: int) -> tuple[Verdict, int | None
         return (Verdict.REFINED if cell.fired > 1 else Verdict.FIRED), fired[-1]
     if fired:
         return Verdict.CLOSED, fired[-1]
-    dropped = [batch for of, at, batch in model.dropped if of == key and start <= at < model.end_of(pane)]
-    return (Verdict.DROPPED, dropped[0]) if dropped else (Verdict.NEVER, None)
+    if dropped := dropped_of(model, key, pane):
+        return Verdict.DROPPED, dropped[0]
+    is_closed = watermark >= (model.end_of(pane) + model.window["discard_age"]) * US
+    return (Verdict.NEVER if is_closed else Verdict.NOT_YET), None
 
 
 @settings(max_examples=50)
@@ -122,7 +131,7 @@ def expected(model: Remembers, key: str, pane: int) -> tuple[Verdict, int | None
 def test_of_each_pane_of_a_generated_situation_the_answer_is_that_of_the_model(
     panes: dict[str, Any], age: int, script: list[tuple[Any, ...]], emit: Any
 ) -> None:
-    """Fired, refined, waiting, closed, dropped, or never was; and in which batch."""
+    """Fired, refined, waiting, closed, dropped, not yet, or never was; in which batch; how many rows are missing."""
     given = panes | {"discard_age": age}
     window = TimeInterval(**given, emit=emit)
     told, model = Told(window), Remembers(given | {"emit": emit})
@@ -132,8 +141,15 @@ def test_of_each_pane_of_a_generated_situation_the_answer_is_that_of_the_model(
         for pane in range(-2, 50):
             start = model.end_of(pane) - given["interval_duration"]
             answer = told.why(key, start)
-            assert (answer.verdict, answer.batch) == expected(model, key, pane), str(answer)
+            watermark = max(told.watermarks.values())
+            assert (answer.verdict, answer.batch) == expected(model, key, pane, watermark), str(answer)
             assert answer.reasons
+            missing = len(dropped_of(model, key, pane))
+            said = [one for one in answer.reasons if "came too late" in one]
+            assert [one.partition(" ")[0] for one in said] == (
+                ["a" if missing == 1 else str(missing)] if missing else []
+            )
+            assert ("panekeeper settle" in str(answer)) == bool(missing)
 
 
 def test_every_verdict_is_met() -> None:
@@ -151,7 +167,8 @@ def test_every_verdict_is_met() -> None:
     told.play([("watermark", 21), ("row", "c", 3, 1), ("end",)])
     assert told.why("a", 0).verdict is Verdict.CLOSED
     assert told.why("c", 0).verdict is Verdict.DROPPED
-    assert told.why("c", 40).verdict is Verdict.NEVER
+    assert told.why("c", 40).verdict is Verdict.NOT_YET
+    assert told.why("b", 0).verdict is Verdict.NEVER
     told.firings = {}
     told.watermarks = {0: NO_WATERMARK, 1: 12 * US, 2: 12 * US, 3: 13 * US, 4: 21 * US}
     assert (told.why("b", 10).verdict, told.why("b", 10).batch) == (Verdict.FIRED, 4)
@@ -160,6 +177,9 @@ def test_every_verdict_is_met() -> None:
 ELEVEN = 1_362_736_800 * US + 3600 * US
 """2013-03-08T11:00:00Z."""
 HOUR, MINUTE = 3600 * US, 60 * US
+LATE = Refusal(reason="LATE", detail="late", at=ELEVEN - MINUTE, batch=4, behind=2 * HOUR)
+NO_TIME = Refusal(reason="NULL_EVENT_TIME", detail="", batch=3)
+FIRING = Refusal(reason="USER_ERROR", detail="ZeroDivisionError: 0\nstack", batch=3, of_firing=True)
 HELD = {"rows": 3, "firings": 0, "unfired": True, "fires_at": ELEVEN, "next_rows": None, "next_clock": None}
 
 
@@ -236,8 +256,21 @@ def facts(**changed: Any) -> PaneFacts:
             ],
         ),
         (
-            {"held": None, "refused": [Refusal(reason="USER_ERROR", detail="ZeroDivisionError: 0\nstack", batch=3)]},
-            ["USER_ERROR in batch 3: ZeroDivisionError: 0"],
+            {
+                "held": None,
+                "refused": [
+                    Refusal(reason="USER_ERROR", detail="ZeroDivisionError: 0\nstack", batch=3, of_firing=True)
+                ],
+                "settle": "panekeeper settle c --job JOB.PY",
+            },
+            [
+                "it takes rows until the watermark, now 2013-03-08T10:41:00Z, reaches 2013-03-08T12:00:00Z",
+                "a firing of it could not be computed in batch 3: USER_ERROR, ZeroDivisionError: 0",
+                (
+                    "once the pane is closed, `panekeeper settle c --job JOB.PY --reason USER_ERROR` computes them "
+                    "again with a corrected function"
+                ),
+            ],
         ),
         (
             {
@@ -248,11 +281,59 @@ def facts(**changed: Any) -> PaneFacts:
             ["it fired in batch 9: the job was flushed (FLUSH)", "a flush has closed it, with all other panes"],
         ),
         (
+            {
+                "held": None,
+                "firings": [Firing(refinement=0, reason="WATERMARK", is_final=True, batch=2)],
+                "watermark": ELEVEN + 2 * HOUR,
+                "refused": [LATE] * 2,
+                "unplaced": [NO_TIME] * 20,
+                "settle": "panekeeper settle c --job JOB.PY",
+            },
+            [
+                "it fired in batch 2: the watermark reached 2013-03-08T11:00:00Z",
+                "it closed at the watermark 2013-03-08T12:00:00Z, and its rows are removed",
+                (
+                    "2 rows of 2013-03-08T10:59:00Z came too late in batch 4 and are in the quarantine: 2h behind the "
+                    "watermark"
+                ),
+                "`panekeeper settle c --job JOB.PY --reason LATE` can add them",
+                (
+                    "of this partition, and no pane, 20 rows without an event time were refused in batch 3 and are in "
+                    "the quarantine: NULL_EVENT_TIME"
+                ),
+            ],
+        ),
+        (
+            {"held": None, "watermark": ELEVEN + HOUR, "refused": [LATE]},
+            [
+                (
+                    "it closed at the watermark 2013-03-08T12:00:00Z, which is now 2013-03-08T12:00:00Z, and takes no "
+                    "more rows"
+                ),
+                "a row of 2013-03-08T10:59:00Z came too late in batch 4 and is in the quarantine: late",
+                "they cannot be settled: that is for panes of event time with aggregates of all their rows",
+            ],
+        ),
+        (
+            {
+                "held": None,
+                "watermark": ELEVEN - 3 * HOUR,
+                "sources": [SourceTime(name="the stream", reached=ELEVEN - 3 * HOUR, delay=HOUR)],
+            },
+            [
+                (
+                    "no row of it has come; it takes rows until the watermark, now 2013-03-08T08:00:00Z, reaches "
+                    "2013-03-08T12:00:00Z"
+                ),
+                "it begins after the newest event time that has come, 2013-03-08T09:00:00Z",
+            ],
+        ),
+        (
             {"held": None, "nearest": ["panes of this partition: 09:00"]},
             [
                 (
-                    "it is open for rows until the watermark, now 2013-03-08T10:41:00Z, reaches "
-                    "2013-03-08T12:00:00Z, and has none"
+                    "no row of it has come; it takes rows until the watermark, now 2013-03-08T10:41:00Z, reaches "
+                    "2013-03-08T12:00:00Z"
                 ),
                 "panes of this partition: 09:00",
             ],

@@ -1,0 +1,131 @@
+"""What was refused of a partition, in words: rows that came too late or were malformed, and what can be done then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from panekeeper.framework.core.quarantine import LATE, USER_ERROR
+from panekeeper.framework.declarations.durations import duration_text
+from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.records import NO_WATERMARK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """A row, or a firing, of the partition in the quarantine; times in us.
+
+    Attributes:
+        reason: as in the quarantine.
+        detail: the same.
+        at: the event time of the row, or the start of the pane that could not be computed; None if it has none.
+        batch: in which it was refused; None if that is not known.
+        behind: how far the row was behind the watermark; None if that is not known, or it was not.
+        of_firing: whether it is a firing, and no row.
+    """
+
+    reason: str
+    detail: str
+    at: int | None = None
+    batch: int | None = None
+    behind: int | None = None
+    of_firing: bool = False
+
+
+def with_lateness(refused: Sequence[Refusal], watermarks: Mapping[int, int], *, follows: bool) -> list[Refusal]:
+    """Return rows with how far they were behind the watermark by which they were late.
+
+    That is the one of their batch where it `follows` the batches before, as Spark's does; else that before the batch.
+    """
+
+    def behind(one: Refusal) -> int | None:
+        if one.at is None or one.batch is None or one.reason != LATE:
+            return None
+        if follows:
+            watermark = watermarks.get(one.batch, NO_WATERMARK)
+        else:
+            watermark = max((us for batch, us in watermarks.items() if batch < one.batch), default=NO_WATERMARK)
+        return watermark - one.at if watermark > one.at else None
+
+    return [replace(one, behind=behind(one)) for one in refused]
+
+
+def refusal_lines(refused: Sequence[Refusal]) -> list[str]:
+    """Return a line for all that was refused for the same reason: how many rows, of which times, in which batches."""
+    kinds: dict[tuple[str, bool, bool], list[Refusal]] = {}
+    for one in refused:
+        kinds.setdefault((one.reason, one.of_firing, one.at is None), []).append(one)
+    return [_line(own) for own in kinds.values()]
+
+
+def _line(own: Sequence[Refusal]) -> str:
+    first = own[0]
+    when = _batches_text(own)
+    detail = first.detail.partition("\n")[0]
+    if first.of_firing:
+        firings = "a firing of it" if len(own) == 1 else f"{len(own)} firings of it"
+        return f"{firings} could not be computed{when}: {first.reason}{f', {detail}' if detail else ''}"
+    rows = "a row" if len(own) == 1 else f"{len(own)} rows"
+    of = f" of {_range_text(own)}" if first.at is not None else " without an event time"
+    is_one, are = len(own) == 1, "is" if len(own) == 1 else "are"
+    if first.reason == LATE:
+        what = f"{rows}{of} came too late{when} and {are} in the quarantine"
+        if is_one and detail:
+            return f"{what}: {detail}"
+        behind = [one.behind for one in own if one.behind is not None]
+        return f"{what}{f': {_span(min(behind), max(behind))} behind the watermark' if behind else ''}"
+    said = f", {detail}" if detail and (is_one or all(one.detail == first.detail for one in own)) else ""
+    said = said or (f", such as: {detail}" if detail else "")
+    was = "was" if is_one else "were"
+    return f"{rows}{of} {was} refused{when} and {are} in the quarantine: {first.reason}{said}"
+
+
+def _batches_text(own: Sequence[Refusal]) -> str:
+    batches = sorted({one.batch for one in own if one.batch is not None})
+    if not batches:
+        return ""
+    return f" in batch {batches[0]}" if len(batches) == 1 else f" in batches {batches[0]} to {batches[-1]}"
+
+
+def _range_text(own: Sequence[Refusal]) -> str:
+    times = sorted(one.at for one in own if one.at is not None)
+    first, last = _time(times[0]), _time(times[-1])
+    return first if first == last else f"{first} to {last}"
+
+
+def _span(least: int, greatest: int) -> str:
+    first, last = duration_text(least / 1e6), duration_text(greatest / 1e6)
+    return first if first == last else f"{first} to {last}"
+
+
+def _time(us: int) -> str:
+    try:
+        return format_time(us)
+    except (ValueError, OverflowError, OSError):
+        return f"{us} us"
+
+
+def remedy_lines(
+    refused: Sequence[Refusal], settle: str | None, *, is_closed: bool, is_settled: bool = False
+) -> list[str]:
+    """Return what can be done about rows of a pane that were refused.
+
+    Args:
+        refused: those that have a place in the pane.
+        settle: the command that settles rows of the window; None: they cannot be.
+        is_closed: whether the pane takes no more rows, so that its result can be settled.
+        is_settled: whether its last firing is of a settlement.
+    """
+    lines = []
+    then = "" if is_closed else "once the pane is closed, "
+    reasons = {one.reason for one in refused}
+    if reasons.isdisjoint({LATE, USER_ERROR}):
+        return ["no result has them; the quarantine has them with all their columns"] if refused else []
+    if settle is None:
+        return ["they cannot be settled: that is for panes of event time with aggregates of all their rows"]
+    if LATE in reasons:
+        added = "a settlement has added those that were there then; " if is_settled else ""
+        lines.append(f"{added}{then}`{settle} --reason {LATE}` {'adds the others' if is_settled else 'can add them'}")
+    if USER_ERROR in reasons:
+        lines.append(f"{then}`{settle} --reason {USER_ERROR}` computes them again with a corrected function")
+    return lines
