@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -27,7 +28,12 @@ from panekeeper.framework.engine.sink.library_rules import (
     panic_as_unsupported,
     storage_options,
 )
-from panekeeper.framework.engine.sink.library_table import LibraryTable, lowest, require_recorded
+from panekeeper.framework.engine.sink.library_table import (
+    LibraryTable,
+    lowest,
+    require_not_fenced,
+    require_recorded,
+)
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.log import logger
 from panekeeper.state.table_roles import is_owned
@@ -68,8 +74,13 @@ class DeltaTables:
                 f"{to.path} cannot be written: {reason}; and a commit by Spark might take the place of one of another "
                 "job that shares the table. Start the job again when that is over: it resumes with the same batch"
             )
-        self._require_as_recorded(spark, to)
-        spark_table.append(as_frame(spark, rows), to.path, to.transaction, of.number)
+        spark_table.append(
+            as_frame(spark, rows),
+            to.path,
+            to.transaction,
+            of.number,
+            before_each=partial(self._require_as_recorded, spark, to, of.number),
+        )
         self.reopen(to.path)
 
     def merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
@@ -87,7 +98,6 @@ class DeltaTables:
             if since is not None and (begin := lowest(newest, since)) is not None:
                 # Holds for all the panes of this batch, and spares Delta old files.
                 same.append(f"t.{since} >= timestamp_micros({begin.value})")
-        self._require_as_recorded(spark, to)
         with self.session_lock:
             spark_table.merge(
                 spark,
@@ -98,9 +108,12 @@ class DeltaTables:
                 is_copy=isinstance(newest, pa.Table),
                 transaction=to.transaction,
                 number=number,
+                before_each=partial(self._require_as_recorded, spark, to, number),
             )
         self.reopen(to.path)
-        if self.last_transaction(spark, to.path, to.transaction) < number:  # all rows are older
+        newest = self.last_transaction(spark, to.path, to.transaction)
+        require_not_fenced(to.path, number, newest)  # Spark has skipped it
+        if newest < number:  # all rows are older
             spark_table.own(spark, to.path, to.transaction, number, take=True)
             self.reopen(to.path)
 
@@ -115,15 +128,20 @@ class DeltaTables:
 
         return self.by_library(spark, to.path, commit)
 
-    def _require_as_recorded(self, spark: SparkSession, to: TableWrite) -> None:
-        """Refuse a table that is gone, which Spark would make anew, or that was replaced since the last batch (A6)."""
+    def _require_as_recorded(self, spark: SparkSession, to: TableWrite, number: int) -> None:
+        """Refuse a table that is gone, which Spark would make anew, or that was replaced since the last batch (A6).
+
+        Refuse one, too, in which a later epoch has begun (A2): Spark would skip the batch without an error.
+        """
         if not spark_table.is_delta_table(spark, to.path):
             raise SinkError(
                 f"the {to.role} {to.path} is gone. Mount its volume or put the table back, and start the job again: it "
                 "resumes with the same batch; or restore a savepoint"
             )
         found, done = spark_table.table_metadata(spark, to.path), spark_table.transactions(spark, to.path)
-        require_recorded(to.path, to.table, str(found["id"]), to.after, done.get(to.transaction, -1))
+        newest = done.get(to.transaction, -1)
+        require_recorded(to.path, to.table, str(found["id"]), to.after, newest)
+        require_not_fenced(to.path, number, newest)
 
     def note(self, spark: SparkSession, path: str, transactions: Mapping[str, int]) -> None:
         """Commit transactions without rows, unless the table has that version of them, or a later one."""
@@ -205,7 +223,7 @@ class DeltaTables:
             return done is not None
         files = spark_table.write_files(rows, to.path, of.large_counts.get(to.rows))
         return files is not None and (
-            self.by_library(spark, to.path, lambda table: table.append_files(files, to.transaction, of.number))
+            self._commit_by_library(spark, to, lambda table: table.append_files(files, to.transaction, of.number))
             is not None
         )
 

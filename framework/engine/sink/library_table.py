@@ -7,6 +7,10 @@ Each commit carries a transaction id and a version, and is refused or skipped if
 so it may be repeated, also by Spark, and by another process. The version is read from the table's log when the table
 is opened, and not before each commit. What other processes commit in between is found by the library when it
 commits: it compares the transaction ids of every commit that it has not seen with ours, and refuses.
+
+A table may be replaced while it is open: by an older copy, or by another table (A6). The library lists the log from the
+version that it knows, finds none, and refuses. So each attempt after the first, and each later opening, compares what
+is there now with what this process has seen, and an attempt that succeeds pays nothing for it.
 """
 
 from __future__ import annotations
@@ -71,6 +75,8 @@ class LibraryTable:
         self._url, self._folder = table_url(path), local_folder(path)
         self._options, self._sleep = dict(options or {}), sleep
         self._readable: set[str] = set()
+        self._seen: tuple[str, int] | None = None  # id and version
+        self._batches: dict[str, int] = {}  # transaction id -> the newest version that it was seen to have
         self._open: _Snapshot | None = None
         self._snapshot()
 
@@ -88,9 +94,8 @@ class LibraryTable:
         `after` is the newest version that it has of a transaction id; an empty id is not known.
         """
         if self._folder is not None and self._open is not None and not self._open.is_there(Path(self._folder)):
-            self.reopen()
-        table = self._snapshot()
-        require_recorded(self._url, id_, table.id, after, self.last_transaction(app_id))
+            self.reopen()  # before a file is written: the volume may not be mounted
+        require_recorded(self._url, id_, self._snapshot().id, after, self._newest_batch(app_id))
 
     def row_count(self) -> int | None:
         """Return how many rows the table has, by the statistics of its files; None if they do not say."""
@@ -162,17 +167,14 @@ class LibraryTable:
 
     def reopen(self) -> None:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
+        if self._open is not None:
+            self._seen = (self._open.id, self._open.version)
         self._open = None
 
     def _commit_batch(self, app_id: str, version: int, act: Callable[[_Snapshot, CommitProperties], None]) -> bool:
         def missing() -> list[Transaction]:
-            done = self.last_transaction(app_id)
-            if done >= FENCED:
-                raise SinkError(
-                    f"{self._url}: batch {version} is not committed, because a later epoch of the job has begun (a "
-                    "restore or a reset to the initial state) while this process was paused. End this process; the job "
-                    "that was started last goes on"
-                )
+            done = self._newest_batch(app_id)
+            require_not_fenced(self._url, version, done)
             return [] if done >= version else [Transaction(app_id, version)]
 
         return self._commit(f"batch {version}", missing, act)
@@ -202,6 +204,7 @@ class LibraryTable:
                 raise
             else:
                 table.committed(transactions)
+                self._batches |= {one.app_id: one.version for one in transactions}
                 if table.is_checkpoint_due:
                     self._write_checkpoint(table)
                 if table.is_stale or table.is_checkpoint_due:
@@ -221,9 +224,23 @@ class LibraryTable:
             "disk, and start the job again: it resumes with the same batch"
         )
 
+    def _newest_batch(self, app_id: str) -> int:
+        """Return the newest batch under a transaction id; refuse a table that had a newer one when it was seen last."""
+        done, seen = self.last_transaction(app_id), self._batches.get(app_id, -1)
+        if done < seen:
+            raise _older_copy(self._url, f"batch {done} is its newest of this job, and batch {seen}")
+        self._batches[app_id] = done
+        return done
+
     def _snapshot(self) -> _Snapshot:
         if self._open is None:
-            self._open = _Snapshot(self._url, self._options, self._readable)
+            found = _Snapshot(self._url, self._options, self._readable)
+            if self._seen is not None:
+                id_, version = self._seen
+                require_recorded(self._url, id_, found.id, -1, -1)
+                if found.version < version:
+                    raise _older_copy(self._url, f"version {found.version} is its newest, and version {version}")
+            self._open = found
         return self._open
 
     def _write_checkpoint(self, table: _Snapshot) -> None:
@@ -244,10 +261,23 @@ def require_recorded(path: str, id_: str, found: str, after: int, batch: int) ->
             "the job has written to, and start the job again; or restore a savepoint"
         )
     if batch < after:
+        raise _older_copy(path, f"batch {batch} is its newest of this job, and batch {after}")
+
+
+def _older_copy(path: str, what: str) -> SinkError:
+    return SinkError(
+        f"the table {path} was replaced by an older copy while the job ran: {what} was written to it. Put its newest "
+        "state back and start the job again; or restore a savepoint"
+    )
+
+
+def require_not_fenced(path: str, batch: int, newest: int) -> None:
+    """Refuse to commit a batch of an epoch that is over: `newest` is what the table has under its transaction id."""
+    if newest >= FENCED:
         raise SinkError(
-            f"the table {path} was replaced by an older copy while the job ran: batch {batch} is its newest of this "
-            f"job, and batch {after} was written to it. Put its newest state back and start the job again; or restore "
-            "a savepoint"
+            f"{path}: batch {batch} is not committed, because a later epoch of the job has begun (a restore or a reset "
+            "to the initial state) while this process was paused. End this process; the job that was started last goes "
+            "on"
         )
 
 

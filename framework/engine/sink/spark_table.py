@@ -87,14 +87,23 @@ def _snapshot(spark: SparkSession, path: str) -> Any:
     return log.update(False, nothing, nothing)
 
 
-def append(frame: DataFrame, path: str, transaction: str, number: int) -> None:
-    """Append rows under a transaction id and version, unless the table has that version."""
-    writer = frame.write.format("delta").mode("append")
-    writer = writer.options(txnAppId=transaction, txnVersion=number)
-    repeat_while_others_commit(path, lambda: writer.save(path))
+def append(
+    frame: DataFrame, path: str, transaction: str, number: int, *, before_each: Callable[[], None] = lambda: None
+) -> None:
+    """Append rows under a transaction id and version, unless the table has that version.
+
+    `before_each` is called before each attempt, and raises if the table may not be written.
+    """
+
+    def commit() -> None:
+        before_each()
+        writer = frame.write.format("delta").mode("append")
+        writer.options(txnAppId=transaction, txnVersion=number).save(path)
+
+    repeat_while_others_commit(path, commit)
 
 
-def merge(
+def merge(  # noqa: PLR0913 -- what, where to, and how; all but three by keyword
     spark: SparkSession,
     source: DataFrame,
     path: str,
@@ -104,6 +113,7 @@ def merge(
     is_copy: bool,
     transaction: str,
     number: int,
+    before_each: Callable[[], None] = lambda: None,
 ) -> None:
     """Insert rows (`s` in the condition) that the table (`t`) does not have, and replace those that are older, once.
 
@@ -112,6 +122,7 @@ def merge(
     The settings are those of the query's own session, which Spark clones for each query. Appends that run beside it
     bring their transaction as options and do not look at these settings. A row replaces one in the table unless its
     value of `newer_by` is less; null is not less than any. `is_copy`: the rows are the same each time they are read.
+    `before_each` as for `append`.
     """
     settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **READ_SETTINGS}
 
@@ -120,6 +131,7 @@ def merge(
     has_replaced = REPLACED in source.columns
 
     def commit() -> None:
+        before_each()
         merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
         merge = merge.whenMatchedDelete(f"s.{REPLACED}") if has_replaced else merge
         merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)

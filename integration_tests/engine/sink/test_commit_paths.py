@@ -20,10 +20,12 @@ from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import spark_table
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.upkeep.table_files import compact
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.prepared import PreparedBatch, TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,7 +119,7 @@ def test_a_batch_that_one_of_them_committed_is_skipped_by_the_other(
 
 @pytest.mark.extended
 def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readings) -> None:
-    """It raises in the library; Spark skips its append, as the version is known."""
+    """It raises in the library, and before Spark's append, which Spark would skip, as the version is known."""
     put_all(readings)
     readings.run()
     record = JobRecord.from_json(json.loads((readings.epoch / JOB_FILE).read_text()))
@@ -131,6 +133,13 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
         paused.append(arrow, record.transaction("log"), 10_000)
     writer = rows.write.format("delta").mode("append").option("txnAppId", record.transaction("log"))
     writer.option("txnVersion", 10_000).save(str(readings.folder / "log"))
+    path = str(readings.folder / "log")
+    id_ = str(spark_table.table_metadata(readings.spark, path)["id"])
+    write = TableWrite(role="log", path=path, table=id_, transaction=record.transaction("log"), after=0, rows="rows")
+    with pytest.raises(SinkError, match="a later epoch"):
+        DeltaTables({path: None}).append(
+            readings.spark, arrow, write, PreparedBatch(number=10_000, epoch=0, spark_commit="")
+        )
     assert readings.log() == log
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pytest
+from delta.exceptions import ConcurrentAppendException
 from deltalake import DeltaTable
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
+from panekeeper.framework.engine.sink import spark_table
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_rules import UnreachableTable, UnsupportedTable, create_table
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
@@ -19,9 +23,12 @@ from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.prepared import PreparedBatch, TableWrite
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 NO_SPARK = cast("SparkSession", None)  # needed for tables on S3 only
+SPARK = cast(
+    "SparkSession", SimpleNamespace(createDataFrame=lambda *_: SimpleNamespace(coalesce=lambda _: None))
+)  # reaches no table
 SCHEMA = pa.schema([("sensor", pa.string())])
 ROWS = pa.table({"sensor": ["a"]}, schema=SCHEMA)
 
@@ -104,7 +111,7 @@ def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is
         tables.append(NO_SPARK, ROWS, write, batch)
     for of, to in ((batch, replace(write, role="log")), (replace(batch, job="a"), write)):
         with pytest.raises(SinkError, match="cannot be read"):  # by the session, which would commit
-            tables.append(NO_SPARK, ROWS, to, of)
+            tables.append(SPARK, ROWS, to, of)
 
 
 @pytest.mark.parametrize("name", ["a[1", "a]", "a^b", "a|b", "a%20b", "a\\b", "a\tb"])
@@ -164,7 +171,10 @@ def _kept(table: Path, batches: int) -> tuple[LibraryTable, str]:
 
 
 def test_an_older_copy_that_is_put_in_the_place_of_an_open_table_gets_no_batch(tmp_path: Path) -> None:
-    """The library would go on by what it knows of the one that was there: batches between would be missing (A6)."""
+    """The library would go on by what it knows of the one that was there: batches between would be missing (A6).
+
+    By its version, or, where others have committed to it as often, by its batches.
+    """
     table = tmp_path / "table"
     kept, id_ = _kept(table, 2)
     shutil.copytree(table, tmp_path / "copy")
@@ -172,8 +182,10 @@ def test_an_older_copy_that_is_put_in_the_place_of_an_open_table_gets_no_batch(t
     kept.require_as_recorded(id_, "job", 2)
     shutil.rmtree(table)
     (tmp_path / "copy").rename(table)
-    with pytest.raises(SinkError, match=r"older copy while the job ran: batch 1 is its newest .* batch 2 was written"):
-        kept.require_as_recorded(id_, "job", 2)
+    for why in ("version 2 is its newest, and version 3", "batch 1 is its newest of this job, and batch 2"):
+        with pytest.raises(SinkError, match=rf"older copy while the job ran: {why} was written"):
+            kept.require_as_recorded(id_, "job", 2)
+        LibraryTable(str(table)).append(ROWS, "another program", 0)
 
 
 def test_another_table_in_the_place_of_an_open_one_gets_no_batch(tmp_path: Path) -> None:
@@ -184,3 +196,80 @@ def test_another_table_in_the_place_of_an_open_one_gets_no_batch(tmp_path: Path)
     _kept(table, 1)
     with pytest.raises(SinkError, match=rf"was replaced while the job ran: its id is \S+, not {id_}"):
         kept.require_as_recorded(id_, "job", 2)
+
+
+class BySpark:
+    """Rows that Spark would append to a table; others come first once, and `meanwhile` happens then."""
+
+    def __init__(self, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.meanwhile, self.attempts, self.write = meanwhile, 0, self
+
+    def format(self, _: str) -> BySpark:
+        return self
+
+    def mode(self, _: str) -> BySpark:
+        return self
+
+    def options(self, *, txnAppId: str, txnVersion: int) -> BySpark:  # noqa: N803 -- Delta's names
+        self.transaction = (txnAppId, txnVersion)
+        return self
+
+    def save(self, path: str) -> None:
+        self.attempts += 1
+        if self.attempts == 1:
+            self.meanwhile()
+            raise ConcurrentAppendException("OPTIMIZE")
+        assert LibraryTable(path).append(ROWS, *self.transaction)
+
+
+@pytest.fixture
+def _log_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Spark reads of the log of a table, read by the library; all other commits are Spark's."""
+
+    def transactions(_: SparkSession, path: str) -> dict[str, int]:
+        return {"job": -1 if (done := DeltaTable(path).transaction_version("job")) is None else done}
+
+    monkeypatch.setattr(spark_table, "is_delta_table", lambda _, path: DeltaTable.is_deltatable(path))
+    monkeypatch.setattr(spark_table, "table_metadata", lambda _, path: {"id": str(DeltaTable(path).metadata().id)})
+    monkeypatch.setattr(spark_table, "transactions", transactions)
+
+
+@pytest.mark.usefixtures("_log_without_java")
+def test_a_table_that_is_replaced_between_two_attempts_of_spark_gets_no_batch(tmp_path: Path) -> None:
+    """Each attempt looks at the table: an older copy, another table and a later epoch end it (A2, A6)."""
+    path = tmp_path / "table"
+
+    def copy_back() -> None:
+        shutil.rmtree(path)
+        (tmp_path / "copy").rename(path)
+
+    def make_again() -> None:
+        shutil.rmtree(path)
+        _kept(path, 3)
+
+    for meanwhile, why in (
+        (copy_back, r"older copy while the job ran: batch 0 is its newest .* batch 1 was written"),
+        (make_again, r"was replaced while the job ran: its id is"),
+        (lambda: LibraryTable(str(path)).note({"job": FENCED}), r"batch 2 is not committed, because a later epoch"),
+        (lambda: shutil.rmtree(path), r"the log \S+ is gone"),
+    ):
+        shutil.rmtree(path, ignore_errors=True)
+        kept, id_ = _kept(path, 1)
+        shutil.copytree(path, tmp_path / "copy", dirs_exist_ok=True)
+        assert kept.append(ROWS, "job", 1)
+        write = TableWrite(role="log", path=str(path), table=id_, transaction="job", after=1, rows="rows")
+        batch, rows = PreparedBatch(number=2, epoch=0, spark_commit=""), BySpark(meanwhile)
+        with pytest.raises(SinkError, match=why):
+            DeltaTables().append(NO_SPARK, cast("DataFrame", rows), write, batch)
+        assert rows.attempts == 1
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+
+
+@pytest.mark.usefixtures("_log_without_java")
+def test_spark_commits_again_to_a_table_to_which_others_came_first(tmp_path: Path) -> None:
+    """It is still the one that is recorded."""
+    kept, id_ = _kept(tmp_path / "table", 2)
+    write = TableWrite(role="log", path=kept._url, table=id_, transaction="job", after=1, rows="rows")
+    batch, rows = PreparedBatch(number=2, epoch=0, spark_commit=""), BySpark(lambda: kept.append(ROWS, "other", 0))
+    DeltaTables().append(NO_SPARK, cast("DataFrame", rows), write, batch)
+    assert DeltaTable(kept._url).transaction_version("job") == 2

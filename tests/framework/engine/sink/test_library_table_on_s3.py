@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import boto3
@@ -87,3 +88,55 @@ def test_a_store_that_is_away_is_no_table_that_the_library_cannot_write(options:
     with pytest.raises(UnsupportedTable) as error:
         LibraryTable("s3a://other/tables/quarantine", options)
     assert not isinstance(error.value, UnreachableTable)
+
+
+def test_a_table_that_is_replaced_on_s3_while_a_job_has_it_open_gets_no_batch(options: dict[str, str]) -> None:
+    """An older copy lacks batches, another table all: the lower version is no writer that came first (A6)."""
+    client, waited = client_of(options), list[float]()
+    for name in ("older", "view", "other", "later"):
+        url, log = f"s3a://bucket/{name}", f"{name}/_delta_log"
+        DeltaTable.create(url, schema=SCHEMA, storage_options=options)
+        kept = LibraryTable(url, options, sleep=waited.append)
+        for batch in range(4):
+            assert kept.append(rows("a", batch), "job", batch)
+        if name == "later":  # it was opened again since, as it is now and then
+            kept.reopen()
+        for version in (3, 4) if name != "other" else range(5):
+            client.delete_object(Bucket="bucket", Key=f"{log}/{version:020d}.json")
+        if name == "other":
+            DeltaTable.create(url, schema=SCHEMA, storage_options=options)
+        before = DeltaTable(url, storage_options=options).version()
+        why = r"its id is \S+, not" if name == "other" else "version 2 is its newest, and version 4 was written to it"
+        act = partial(kept.merge, keys=["sensor"], newer_by="firing") if name == "view" else kept.append
+        with pytest.raises(SinkError, match=rf"was replaced .*while the job ran: {why}"):
+            act(rows("b", 4), "job", 4)
+        assert DeltaTable(url, storage_options=options).version() == before
+    assert waited == []
+
+
+def test_an_older_copy_to_which_others_have_committed_since_gets_no_batch(options: dict[str, str]) -> None:
+    """Its version is no lower when the job looks again; the newest batch that it has is (A6)."""
+    url = "s3a://bucket/copied"
+    DeltaTable.create(url, schema=SCHEMA, storage_options=options)
+    kept, other = (LibraryTable(url, options, sleep=lambda _: None) for _ in range(2))
+    for batch in range(4):
+        assert kept.append(rows("a", batch), "job", batch)
+    kept.reopen()
+    for version in (3, 4):
+        client_of(options).delete_object(Bucket="bucket", Key=f"copied/_delta_log/{version:020d}.json")
+    for batch in range(3):
+        other.append(rows("b", batch), "another program", batch)
+    with pytest.raises(SinkError, match="batch 1 is its newest of this job, and batch 3 was written to it"):
+        kept.append(rows("b", 4), "job", 4)
+
+
+def test_a_batch_on_s3_pays_nothing_for_the_look_at_its_table(options: dict[str, str]) -> None:
+    """A table that nobody has replaced is not opened again, nor is anything of it read twice."""
+    url = "s3a://bucket/kept"
+    DeltaTable.create(url, schema=SCHEMA, storage_options=options, configuration={"delta.checkpointInterval": "100"})
+    kept, id_ = LibraryTable(url, options), str(DeltaTable(url, storage_options=options).metadata().id)
+    opened = kept._open
+    for batch in range(4):
+        kept.require_as_recorded(id_, "job", batch - 1)
+        assert kept.append(rows("a", batch), "job", batch)
+    assert kept._open is opened
