@@ -47,6 +47,9 @@ def _percentiles(column: str) -> str:
     return f"percentile_approx({column}, array(0.2, 0.5, 1.0), 1000)"
 
 
+NONE, NAN = "nullif(count(*), count(*))", "sqrt(-count(*))"
+VALUES = (f"least({NONE}, 3)", f"greatest({NONE}, 3)", f"least({NAN}, 3)", "(-7 * count(*)) % 4", "count(*) % -4")
+CONDITIONS = (f"{NAN} > 3", f"3 < {NAN}", f"{NAN} == {NAN}", f"not {NAN} >= {NAN}", f"greatest({NAN}, 3) > 4")
 SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
     **{f"{a}({c})": (getattr(agg, a)(c), f"{b}({c})") for a, b in SAME.items() for c in NUMBERS},
     "count": (agg.count(), "count(*)"),
@@ -63,6 +66,8 @@ SPARKS: dict[str, tuple[agg.Aggregate, str]] = {
     "last": (agg.last_row(by="money", columns=["s", "i"]), "max_by(struct(s, i), money)"),
     **{f"quantiles({c})": (agg.quantiles(c, [0.2, 0.5, 1], exact=True), _percentiles(c)) for c in ("i", "x", "money")},
     "exactly distinct": (agg.count_distinct("money"), "count(DISTINCT money)"),
+    **{text: (agg.expr(text), f"cast({text} AS double)") for text in VALUES},
+    **{text: (agg.expr(text), text) for text in CONDITIONS},
     "list": (agg.collect("s"), "collect_list(s)"),
 }
 """What is computed -> our aggregate, and Spark's own."""

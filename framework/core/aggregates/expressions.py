@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -103,6 +105,18 @@ def _value(term: Term, results: list[Known], n: int) -> Known:
     return found, known
 
 
+def _equal(a: Floats, b: Floats) -> Bools:
+    """Return which numbers are equal; NaN is itself."""
+    same: Bools = (a == b) | (np.isnan(a) & np.isnan(b))
+    return same
+
+
+def _less(a: Floats, b: Floats) -> Bools:
+    """Return which numbers are less than the others; NaN is greater than every number."""
+    less: Bools = (a < b) | (np.isnan(b) & ~np.isnan(a))
+    return less
+
+
 def _first_known(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
     return np.where(is_a, a, b), is_a | is_b
 
@@ -116,7 +130,7 @@ def _greatest(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
 
 
 def _nullif(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
-    return a, is_a & ~(is_b & (a == b))
+    return a, is_a & ~(is_b & _equal(a, b))
 
 
 def _and(a: Floats, is_a: Bools, b: Floats, is_b: Bools) -> Known:
@@ -139,20 +153,20 @@ _OF_ANY_NUMBER = {
 }
 """What may be known where one of its terms is not."""
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "+": np.add,
     "-": np.subtract,
     "*": np.multiply,
     "/": np.divide,
-    "%": np.fmod,
+    "%": np.fmod,  # the sign is that of what is divided
     "negative": np.negative,
     "not": np.logical_not,
-    "=": np.equal,
-    "<>": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
+    "=": _equal,
+    "<>": lambda a, b: ~_equal(a, b),
+    "<": _less,
+    "<=": lambda a, b: ~_less(b, a),
+    ">": lambda a, b: _less(b, a),
+    ">=": lambda a, b: ~_less(a, b),
     "abs": np.abs,
     "sqrt": np.sqrt,
     "floor": np.floor,
