@@ -1,13 +1,15 @@
 # ruff: noqa: INP001 -- MkDocs loads this file by its path
 """What MkDocs does not do by itself: links to files outside `docs/`, versions, options of commands in one piece.
 
-A link out of `docs/` leads to the file in the repository.
+A link out of `docs/` leads to the file in the repository. A page that a docstring names, with a section or without, is
+a link to it.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from urllib.parse import urlsplit
 
 _LINK = re.compile(r"(?<!!)(\[[^\[\]]*\]\()([^)\s]+)(\))")
 _OPTION = re.compile(r"(?<=[\s>])--[a-z][\w-]*")
+_NAMED = re.compile(r"docs/([\w/-]+\.md)((?:,? sections? )\d+(?:\.\d+)?(?:(?:,| and|, and) \d+(?:\.\d+)?)*)?")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _LOG = logging.getLogger("mkdocs.hooks.site_links")
 
 
@@ -39,9 +43,29 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> st
     return _LINK.sub(target, markdown)
 
 
-def on_page_content(html: str, **_: Any) -> str:
+def on_page_content(html: str, *, page: Any, config: Any, **_: Any) -> str:
     """Called by MkDocs with the content of each page. A browser breaks a line within `--json`, if it may."""
+    if page.file.src_uri.startswith("reference/"):
+        html = _NAMED.sub(lambda found: _as_links(found, page, Path(config.docs_dir)), html)
     return _OPTION.sub(r'<span class="option">\g<0></span>', html)
+
+
+def _as_links(found: re.Match[str], page: Any, docs: Path) -> str:
+    """Return what names a page, and sections of it, as links to them."""
+    named, sections = found[1], found[2] or ""
+    url = f"{posixpath.relpath(named.removesuffix('.md'), page.url)}/"
+    headings = re.findall(r"^#+ ((\d+(?:\.\d+)?) .*)", (docs / named).read_text(encoding="utf-8"), re.MULTILINE)
+    anchors = {number: _anchor(heading) for heading, number in headings}
+    for number in _NUMBER.findall(sections):
+        if number not in anchors:
+            _LOG.warning("%s names section %s of %s, which is not there", page.file.src_uri, number, named)
+    linked = _NUMBER.sub(lambda one: f'<a href="{url}#{anchors.get(one[0], "")}">{one[0]}</a>', sections)
+    return linked.lstrip(", ") if named == "semantics.md" and sections else f'<a href="{url}">{named}</a>{linked}'
+
+
+def _anchor(heading: str) -> str:
+    """Return where MkDocs puts a heading."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
 
 def on_post_page(output: str, **_: Any) -> str:

@@ -74,8 +74,7 @@ class TimeInterval(PaneFiringOptions):
         DeclarationError: a duration out of its range, or a partition eviction; the message names the value and the
             rule.
 
-    >>> TimeInterval("1 hour", creation_period="20 minutes", discard_age="6 hours").period_us
-    1200000000
+    >>> window = TimeInterval("1 hour", creation_period="20 minutes", discard_age="6 hours")
     """
 
     interval_duration: Duration
@@ -177,8 +176,7 @@ class Cumulate(TimeInterval):
         DeclarationError: a duration out of its range, a size that is no whole number of steps, or options that
             contradict each other.
 
-    >>> Cumulate("1 hour", "1 day").period_us
-    3600000000
+    >>> window = Cumulate("1 hour", "1 day")
     """
 
     def __init__(self, step: Duration, size: Duration, **options: Any) -> None:
@@ -225,8 +223,7 @@ class Session(FiringOptions):
     Raises:
         DeclarationError: a duration out of its range, or an option that sessions do not have.
 
-    >>> Session("30 minutes", discard_age="1 hour").gap_us
-    1800000000
+    >>> window = Session("30 minutes", discard_age="1 hour")
     """
 
     gap: Any
@@ -327,8 +324,7 @@ class SlidingByRow:
     Raises:
         DeclarationError: a duration out of its range.
 
-    >>> SlidingByRow("10 minutes", discard_age="1 hour").difference_us
-    600000000
+    >>> window = SlidingByRow("10 minutes", discard_age="1 hour")
     """
 
     difference: Duration

@@ -110,6 +110,18 @@ def test_the_operator_on_its_page_emits_what_its_column_says() -> None:
     assert rows == [{"spread": 18.5}]
 
 
+def test_the_site_begins_with_the_program_of_the_readme_and_what_it_prints() -> None:
+    """Which `integration_tests/test_readme.py` runs."""
+    readme = blocks_of(ROOT / "README.md")
+    site = (ROOT / "docs" / "README.md").read_text(encoding="utf-8")
+    first = next(place for place, block in enumerate(readme) if block.language == "python")
+    assert readme[first].text in site
+    printed = [line.strip("|").split("|") for line in readme[first + 1].text.splitlines() if line.startswith("|")]
+    assert len(printed) == 4
+    for line in printed:
+        assert f"| {' | '.join(cell.strip() for cell in line)} |" in site
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_rows_of_each_example_give_the_table_below_them(page: Path) -> None:
     """`python -m tests.project.window_tables` writes the tables anew."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pydoc
 import re
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,12 @@ import pytest
 import yaml
 
 import panekeeper
-from panekeeper import testing
+from panekeeper import agg, testing
 from tests.project.sources import ROOT
 from tools.site_links import on_page_markdown
 
 DOCS = ROOT / "docs"
+MKDOCS = ROOT / "mkdocs.yml"
 
 
 _LISTED_ELSEWHERE = {"decisions", "monitoring"}
@@ -35,22 +37,31 @@ def pages_of(entry: Any) -> list[str]:
 
 def test_the_navigation_has_each_page_once() -> None:
     """A page that nobody is led to is not read."""
-    led_to = pages_of(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    led_to = pages_of(yaml.safe_load(MKDOCS.read_text(encoding="utf-8"))["nav"])
     there = [path.relative_to(DOCS) for path in (*DOCS.rglob("*.md"), *DOCS.rglob("*.ipynb"))]
     assert sorted(led_to) == sorted(path.as_posix() for path in there if path.parts[0] not in _LISTED_ELSEWHERE)
 
 
+def reference() -> dict[str, list[str]]:
+    """What the reference describes, by dotted name, and which members of it."""
+    text = "\n".join(page.read_text(encoding="utf-8") for page in (DOCS / "reference").glob("*.md"))
+    found = re.findall(r"^::: ([\w.]+)\n(?:    options:\n      members: \[(.*)\]\n)?", text, re.MULTILINE)
+    assert len(found) == text.count(":::")
+    return {name: members.split(", ") if members else [] for name, members in found}
+
+
 def test_the_reference_has_each_public_name() -> None:
-    """Those of the package and of `panekeeper.testing`; aggregates and errors come as whole modules."""
-    shown = re.findall(
-        r"^::: ([\w.]+)$", "\n".join(page.read_text() for page in (DOCS / "reference").glob("*.md")), re.MULTILINE
-    )
-    names = {name.rpartition(".")[2] for name in shown}
-    modules = [name for name in shown if name.endswith((".errors", ".aggregates"))]
-    others = [name for name in panekeeper.__all__ if name not in {*names, "agg", "Duration", "__version__"}]
-    missing = [name for name in others if getattr(panekeeper, name).__module__ not in modules]
-    assert missing == []
-    assert set(testing.__all__) <= names
+    """Those of the package, of `agg`, and of `panekeeper.testing`."""
+    names = {name.rpartition(".")[2] for name in reference()}
+    assert {*panekeeper.__all__, *agg.__all__, *testing.__all__} - names == {"agg", "__version__"}
+
+
+def test_the_reference_has_the_members_that_it_names_and_no_page_has_all() -> None:
+    """What a class has for the rest of Panekeeper, such as `declaration`, is not of the reference."""
+    assert re.search("^ +members: false", MKDOCS.read_text(encoding="utf-8"), re.MULTILINE)
+    for name, members in reference().items():
+        assert [one for one in members if not hasattr(pydoc.locate(name), one)] == [], name
+        assert [one for one in members if one == "declaration" or one.endswith("_us")] == [], name
 
 
 @pytest.mark.parametrize(
