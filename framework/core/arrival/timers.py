@@ -49,12 +49,16 @@ class Timers:
         return int(self._partitions.due[self._partitions.live & ~self._idle()].min(initial=NEVER))
 
     def pass_idle(self, now: int, some: np.ndarray) -> None:
-        """Pass the instants before `now` of those of some partitions that have no rows: nobody sees them."""
+        """Pass the instants before `now` of those of some partitions that have no rows: nobody sees them.
+
+        They are firings all the same, after which a trigger counts rows anew. Each row of before came before them.
+        """
         if self._period is None:
             return
         due = self._partitions.due
         passed = np.flatnonzero(some & self._partitions.live & self._idle() & (due < now))
         due[passed] += -(-(now - due[passed]) // self._period) * self._period
+        self._partitions.since[passed] = 0
 
     def too_late(self, now: int) -> np.ndarray:
         """Return for which partitions the clock comes so late that `catch_up` applies.

@@ -14,6 +14,10 @@ from panekeeper import (
     Count,
     DeclarationError,
     Delta,
+    Emit,
+    Event,
+    EventType,
+    Operator,
     PartitionAge,
     Punctuation,
     Sliding,
@@ -102,6 +106,34 @@ def test_a_trigger_fires_by_whichever_is_first_and_both_count_from_there() -> No
         (7, [3, 4], "TIME"),
         (9, [6, 7], "COUNT"),
     ]
+
+
+class Shown(Operator):
+    """Emits the rows of each firing, but for empty ones."""
+
+    events = frozenset({EventType.TRIGGER})
+
+    def handle_event(self, event: Event, emit: Emit) -> None:
+        """Emit them."""
+        if event.table.num_rows:
+            emit(all=[int(one) for one in event.column("v")])
+
+
+# the first row has left at 3 6 9: each is an empty firing by time; the third row is the second after it, at 10.25
+@pytest.mark.parametrize("computed", [{"aggregates": ALL}, {"operator": Shown(), "output": "all array<long>"}])
+@pytest.mark.parametrize(
+    "meanwhile",
+    [[Clock(10.25)], [Clock(3), Clock(3), Clock(3), Clock(1.25)], [Clock(7), [{"k": "b"}], Clock(3.25)]],
+    ids=["nothing", "ticks", "a row of another partition"],
+)
+@pytest.mark.parametrize("evict", [Time(0.5), AllOf(Time(0.5), Count(9))], ids=["time", "both"])
+def test_an_empty_firing_by_time_begins_the_count_anew(evict: Any, meanwhile: list[Any], computed: Any) -> None:
+    """Whether or not anything makes a micro-batch at its instant, and whether or not anybody gets it."""
+    window = Sliding(evict=evict, trigger=AnyOf(Count(2), Time(3)))
+    first, second, third = ([{"k": "a", "v": value}] for value in (1, 2, 3))
+    script = [first, *meanwhile, second, third]
+    found = run(window, **computed, schema="k string, v long", partition_by="k", script=script)
+    assert [(row["k"], row["all"], row["batch"]) for row in found] == [("a", [2, 3], len(script) - 1)]
 
 
 def test_a_row_stays_only_while_both_keep_it() -> None:
