@@ -6,6 +6,7 @@ from the declaration alone: no aggregate was ever added or removed, so partial r
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -19,10 +20,10 @@ WINDOWS = "windows"
 """Field of a recorded declaration of several windows: the name of each -> what is recorded of a job with it alone, its
 history among that."""
 BEFORE = "before"
-"""Field of a recorded declaration: the one before, and the last batch that was committed with it.
+"""Field of a recorded declaration: the one before, and the last batch that was computed by it.
 
-While that is the last batch, the state is still that of the declaration before: a process may have been killed between
-the record and its first batch, and the next start compares with the declaration before.
+While no later batch is committed, the state is still that of the declaration before: a process may have been killed
+between the record and its first batch, and the next start compares with the declaration before.
 """
 
 _OUTPUT = "output."
@@ -132,10 +133,29 @@ def declared_part(declaration: Mapping[str, Any]) -> dict[str, Any]:
 def in_force(declaration: Mapping[str, Any], committed: int | None) -> Mapping[str, Any]:
     """Return the recorded declaration that the state was computed by; `committed` is the last committed batch."""
     before = declaration.get(BEFORE)
-    if before is None or before["batch"] != committed:
+    if before is None or _number(committed) > _number(before["batch"]):
         return declaration
     old: Mapping[str, Any] = before["declaration"]
     return old
+
+
+def _number(batch: int | None) -> int:
+    return -1 if batch is None else batch
+
+
+def computed_by(declaration: Mapping[str, Any], batch: int, by: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the recorded declaration, with that by which a batch was computed as the one in force up to this batch.
+
+    It is the same one if that is so already.
+    """
+    then, now = _without_before(by), _without_before(in_force(declaration, batch))
+    if json.dumps(then, sort_keys=True) == json.dumps(now, sort_keys=True):  # one may not have been stored yet
+        return declaration
+    return {**_without_before(declaration), BEFORE: {"batch": batch, "declaration": then}}
+
+
+def _without_before(declaration: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in declaration.items() if name != BEFORE}
 
 
 def aggregates_of(declaration: Mapping[str, Any]) -> list[str]:
@@ -171,7 +191,7 @@ def upgraded(
         for name, one in declarations_by_window(new).items()
     }
     whole = {**new, WINDOWS: after} if WINDOWS in new else after[""]
-    return {**whole, BEFORE: {"batch": committed, "declaration": {n: one for n, one in old.items() if n != BEFORE}}}
+    return {**whole, BEFORE: {"batch": committed, "declaration": _without_before(old)}}
 
 
 def _upgraded(

@@ -14,7 +14,7 @@ after that Spark's log has the commit of the batch, so a process that comes late
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +30,7 @@ from panekeeper.state.checkpoint.folder import (
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState
+from panekeeper.state.history import computed_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +82,8 @@ class PreparedBatch:
         resumed_us: when the run was started whose first batch this is, us since the epoch; None for any other batch.
         tables: role -> what the table has once the batch is complete: its `path`, its `id`, and its newest `batch` in
             this epoch, -1 for none.
+        declaration: that by which it was computed, as the job's record has it; None: the one that the record of the
+            job says, as nothing else is known of batches that were recorded before this field was there.
     """
 
     number: int
@@ -97,6 +100,17 @@ class PreparedBatch:
     drain_file: int | None = None
     resumed_us: int | None = None
     tables: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    declaration: Mapping[str, Any] | None = field(default=None, repr=False)
+
+    def computed_by(self, record: JobRecord) -> JobRecord:
+        """Return the record of the job with the declaration by which this batch was computed in force up to it.
+
+        It is the same record if that is what it says.
+        """
+        if self.declaration is None:
+            return record
+        declaration = computed_by(record.declaration, self.number, self.declaration)
+        return record if declaration is record.declaration else replace(record, declaration=declaration)
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
@@ -145,6 +159,16 @@ def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
     """Return the last batch that is committed, or will be before a start does anything else; None: there is none."""
     begun, committed = last_batches(folder)
     return begun if begun is not None and folder.exists(prepared_file(record.epoch, begun)) else committed
+
+
+def as_computed(folder: CheckpointFolder, record: JobRecord) -> JobRecord:
+    """Return the record of a job with the declaration in force by which its last decided batch was computed.
+
+    A process that was paused may have recorded the batch after another start had recorded a changed declaration, or
+    have written its own over that of another start (A2, A9). The record of the batch is exclusive, and so it is right.
+    """
+    batch = last_prepared(folder, record, last_decided(folder, record))
+    return record if batch is None else batch.computed_by(record)
 
 
 def not_needed(folder: CheckpointFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:

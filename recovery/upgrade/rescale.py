@@ -33,7 +33,7 @@ from panekeeper.recovery.storage.locations import Location, LocationOrArchive, c
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
-from panekeeper.state.history import BEFORE
+from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.key_groups import spark_hash
 
 if TYPE_CHECKING:
@@ -178,7 +178,6 @@ def keep_in_force(copy: Files, batch: int | None) -> None:
     one now, has not run that either; `batch` is the last one that was committed before.
     """
     record = read_record(copy)
-    before = None if record is None else record.declaration.get(BEFORE)
-    if record is not None and before is not None and before["batch"] == batch:
-        declaration = {**record.declaration, BEFORE: {**before, "batch": last_batches(copy)[1]}}
+    if record is not None and (old := in_force(record.declaration, batch)) is not record.declaration:
+        declaration = {**record.declaration, BEFORE: {"batch": last_batches(copy)[1], "declaration": old}}
         write_record(copy, replace(record, declaration=declaration))

@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from panekeeper.state.checkpoint.folder import PREPARED_FOLDER, LocalFolder, prepared_file
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.prepared import PreparedBatch, TableWrite, not_needed, prepare, read_prepared
+from panekeeper.state.prepared import PreparedBatch, TableWrite, as_computed, not_needed, prepare, read_prepared
 
 ROWS = pa.table(
     {
@@ -37,6 +39,7 @@ BATCH = PreparedBatch(
     is_flush=True,
     drain_file=3,
     resumed_us=5,
+    declaration={"window.kind": "timeInterval", "history": {"numbers": {"n": 0}}},
 )
 EMPTY = PreparedBatch(number=0, epoch=0, spark_commit="v1\n{}", writes=[])
 
@@ -82,6 +85,20 @@ def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: Local
     with pytest.raises(FileExistsError):
         prepare(folder, BATCH)
     assert folder.names(PREPARED_FOLDER) == ["2-8"]
+
+
+def test_a_batch_that_was_recorded_before_it_said_by_which_declaration_is_of_that_in_the_record(
+    folder: LocalFolder,
+) -> None:
+    """A job is stopped with such a record when its program gets a newer version of this library."""
+    job = JobRecord(name="readings", id="7f", declaration={"window.kind": "sliding"}, group_ids=(0,), versions={})
+    fields, rows = decode_header(replace(BATCH, epoch=0).to_bytes())
+    assert fields.pop("declaration") == BATCH.declaration
+    folder.write(prepared_file(0, 7), encode_header(fields, rows))
+    folder.write_json("offsets/7", {})
+    found = read_prepared(folder, 0, 7)
+    assert found == replace(BATCH, epoch=0, declaration=None)
+    assert as_computed(folder, job) is job
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])

@@ -202,6 +202,8 @@ class BatchJournal:
         batch = read_prepared(self._folder, self.record.epoch, begun)
         if batch is None:  # a crash before 3; another process may still record it, so what lies there stays
             return None
+        if batch.computed_by(self.record) is not self.record:  # since this run began: what it computes is another
+            raise self._recorded_first(batch.number)
 
         # 4  Each table, as it is recorded: where it is now, and if it still is what it was then.
         writes = [*filter(None, (self._target(one, batch.number) for one in batch.writes))]
@@ -275,6 +277,7 @@ class BatchJournal:
             large_hashes={tag: batch.hashes[tag] for tag in batch.large_tags},
             job=self.record.id,
             tables=self.tables | written,
+            declaration=self.record.declaration,
             sink_writer=self.record.transaction("sink") if self.writer.has_user_sink and RESULTS in rows else None,
             is_flush=batch.flushed,
             drain_file=batch.last_drain_file,
@@ -284,17 +287,20 @@ class BatchJournal:
         try:
             prepare(self._folder, prepared)
         except FileExistsError as error:
-            raise CheckpointInUse(
-                f"batch {batch.number} of {self.files.root} was recorded by another process first: either of the two "
-                "was suspended until the other one had taken over. Nothing that this process has computed of it is in "
-                "a table; if no other process runs, start the job again, which completes the batch"
-            ) from error
+            raise self._recorded_first(batch.number) from error
         if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer
             self._remove_all_but(prepared)
         else:
             self._folder.remove(prepared_file(self._last.epoch, self._last.number))
         self._last = replace(prepared, rows={})
         return prepared, large
+
+    def _recorded_first(self, number: int) -> CheckpointInUse:
+        return CheckpointInUse(
+            f"batch {number} of {self.files.root} was recorded by another process first: either of the two was "
+            "suspended until the other one had taken over. Nothing that this process has computed of it is in a table; "
+            "if no other process runs, start the job again, which completes the batch"
+        )
 
     # Steps 4 and 5 at a start
 

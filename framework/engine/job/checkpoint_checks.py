@@ -88,7 +88,7 @@ from panekeeper.state.history import (
 )
 from panekeeper.state.key_groups import group_ids
 from panekeeper.state.log import logger
-from panekeeper.state.prepared import last_decided
+from panekeeper.state.prepared import as_computed, last_decided
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.spark_logs import offset_lines
 from panekeeper.state.store import WindowStore
@@ -171,6 +171,8 @@ def open_checkpoint(
     batch. Raises as `DeltaJob.start`.
     """
     known, started = read_record(files), not is_new(files)
+    if known is not None and started:
+        known = record_as_computed(files, known)
     if known is None and (started or files.exists(METADATA_FILE)):
         if files.exists(TABLES_FILE):
             raise damaged(files, JOB_FILE, "it is gone")
@@ -306,6 +308,19 @@ def upgraded_record(
         edges_until_us=edges,
     )
     return replace(known, declaration=declaration)
+
+
+def record_as_computed(files: CheckpointFiles, known: JobRecord) -> JobRecord:
+    """Return the record of a job by whose declaration its last decided batch was computed, and write it if it differs.
+
+    Before the batch is completed: from then on nothing else may say by which declaration the state is.
+    """
+    record = as_computed(files.without_java(), known)
+    if record is not known:
+        files.before_change()
+        write_record(files, record)
+        _log.info("job %s goes on from a batch that was computed by another declaration than the last one", known.name)
+    return record
 
 
 def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:
