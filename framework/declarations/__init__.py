@@ -17,5 +17,6 @@ policies.py        when do rows leave a window, when does it fire, when is a par
 svg.py             how is a picture drawn as SVG?
 user_aggregate.py  what does a user's own aggregate implement?
 calendar.py        which panes of a calendar are there, and which values do they refuse?
+window_options.py  which option does a window not have?
 windows.py         which windows are there, and which values do they refuse?
 """

@@ -7,10 +7,11 @@ import re
 import zlib
 import zoneinfo
 from base64 import b85encode
+from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -35,7 +36,6 @@ _FORMS = {
     "quarter": "a month, a time or both, as 'february 06:00'",
     "year": "a month, a time or both, as 'april 06:00'",
 }
-_OF_INTERVALS = ("interval_duration", "creation_period", "interval_offset")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,13 @@ class Calendar(TimeInterval):
     Calendar('week', zone='Europe/Berlin', starts='sunday 06:00')
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        **TimeInterval.refused,
+        **dict.fromkeys(
+            ("interval_duration", "creation_period", "interval_offset"),
+            "panes of a calendar have no fixed length: leave it out, or say with starts= when they begin",
+        ),
+    }
     unit: str = "day"
     zone: str = ""
     starts: str | None = None
@@ -100,12 +107,6 @@ class Calendar(TimeInterval):
 
     def __init__(self, unit: str, *, zone: str | None = None, starts: str | None = None, **options: Any) -> None:
         require_one_of(tuple(_UNITS), unit, "unit")
-        for name in _OF_INTERVALS:
-            if name in options:
-                raise DeclarationError(
-                    f"{name} is {options[name]!r}, but panes of a calendar have no fixed length; leave it out, or say "
-                    "with starts= when they begin"
-                )
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "zone", _known_zone(zone))
         object.__setattr__(self, "zone_data", _zone_data(self.zone))

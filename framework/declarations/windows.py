@@ -6,8 +6,9 @@ Nothing here runs; `panekeeper.framework.core` has the running windows.
 from __future__ import annotations
 
 import re
-from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import Any, Literal
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -30,13 +31,14 @@ from panekeeper.framework.declarations.policies import (
     require_positive,
     require_role,
 )
+from panekeeper.framework.declarations.window_options import WindowOptions
 
 LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""
 
 
 @dataclass(frozen=True)
-class TimeInterval(PaneFiringOptions):
+class TimeInterval(PaneFiringOptions, WindowOptions):
     """Panes of equal length in event time: `[k * period + offset, k * period + offset + duration)`.
 
     A pane completes, and fires, when the watermark reaches its end. Rows that come later still join it and make
@@ -68,29 +70,26 @@ class TimeInterval(PaneFiringOptions):
         fill: what a pane in which a partition has no rows shows, once it has had rows: `"null"`, nulls; `"zero"`, 0 for
             numbers; `"last"`, the results of its last pane with rows. Without it such a pane has no result.
         fill_for: with `fill`: only panes are filled that end at most so long after that last pane with rows.
-        partition_eviction: always an error; panes close by themselves (docs/semantics.md section 4).
 
     Raises:
-        DeclarationError: a duration out of its range, or a partition eviction; the message names the value and the
-            rule.
+        DeclarationError: a duration out of its range, or an option that it does not have, such as a partition eviction;
+            the message names the value and the rule.
 
     >>> window = TimeInterval("1 hour", creation_period="20 minutes", discard_age="6 hours")
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        "partition_eviction": "a time interval has none, because its panes close when the watermark passes their end "
+        "and discard_age: set discard_age instead",
+    }
     interval_duration: Duration
     _: KW_ONLY
     creation_period: Duration | None = None
     discard_age: Duration = 0
     interval_offset: Duration = 0
     late: LatenessRule = "pane"
-    partition_eviction: InitVar[None] = None
 
-    def __post_init__(self, partition_eviction: object) -> None:
-        if partition_eviction is not None:
-            raise DeclarationError(
-                f"partition_eviction is {partition_eviction!r}; a time interval has none, because its panes close when "
-                "the watermark passes their end and discard_age: set discard_age instead"
-            )
+    def __post_init__(self) -> None:
         require_positive(self.interval_duration, "interval_duration")
         if self.creation_period is not None:
             require_positive(self.creation_period, "creation_period")
@@ -179,11 +178,13 @@ class Cumulate(TimeInterval):
     >>> window = Cumulate("1 hour", "1 day")
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        **TimeInterval.refused,
+        "creation_period": "panes of Cumulate begin each size, leave it out",
+        "interval_duration": "panes of Cumulate are as long as their steps, say it with size",
+    }
+
     def __init__(self, step: Duration, size: Duration, **options: Any) -> None:
-        if "creation_period" in options:
-            raise DeclarationError(
-                f"creation_period is {options['creation_period']!r}; panes of Cumulate begin each size, leave it out"
-            )
         step_us, size_us = to_us(step, "step"), to_us(size, "size")
         require_positive(step, "step")
         if size_us <= 0 or size_us % step_us:
@@ -199,7 +200,7 @@ class Cumulate(TimeInterval):
 
 
 @dataclass(frozen=True)
-class Session(FiringOptions):
+class Session(FiringOptions, WindowOptions):
     """Sessions in event time: rows of one partition that are at most `gap` apart (docs/semantics.md section 15).
 
     A session is `[first row, last row + gap)`. It completes, and fires, when the watermark reaches its end. A row that
@@ -217,8 +218,6 @@ class Session(FiringOptions):
         discard_age: how long a complete session still takes late rows, >= 0.
         emit: which firings a session has, as for `TimeInterval`.
         early: how often it fires before it is complete, as for `TimeInterval`; the rows of a session count.
-        fill: always an error; a session has at least one row.
-        partition_eviction: always an error; sessions close by themselves.
 
     Raises:
         DeclarationError: a duration out of its range, or an option that sessions do not have.
@@ -226,21 +225,18 @@ class Session(FiringOptions):
     >>> window = Session("30 minutes", discard_age="1 hour")
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        "fill": "a session has at least one row, so leave it out",
+        "late": "a session takes any row that touches it while it is open, so leave it out",
+        "partition_eviction": "sessions have none, because they close when the watermark passes their end and "
+        "discard_age: set discard_age instead",
+    }
     gap: Any
     _: KW_ONLY
     max_duration: Duration | None = None
     discard_age: Duration = 0
-    fill: InitVar[None] = None
-    partition_eviction: InitVar[None] = None
 
-    def __post_init__(self, fill: object, partition_eviction: object) -> None:
-        if fill is not None:
-            raise DeclarationError(f"fill is {fill!r}; a session has at least one row, so leave it out")
-        if partition_eviction is not None:
-            raise DeclarationError(
-                f"partition_eviction is {partition_eviction!r}; sessions have none, because they close when the "
-                "watermark passes their end and discard_age: set discard_age instead"
-            )
+    def __post_init__(self) -> None:
         if not self.has_column_gap:
             require_positive(self.gap, "gap")
         require_age(self.discard_age)
@@ -303,7 +299,7 @@ class Session(FiringOptions):
 
 
 @dataclass(frozen=True)
-class SlidingByRow:
+class SlidingByRow(WindowOptions):
     """Windows of one length in event time that rows place: they end at, or begin after, each row of a partition.
 
     For each row at t there is the window `[t - difference, t]`, and, if rows lie in it, the one that begins right after
@@ -327,6 +323,11 @@ class SlidingByRow:
     >>> window = SlidingByRow("10 minutes", discard_age="1 hour")
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        "late": "a row is late once every window that may have it is closed, so leave it out",
+        "partition_eviction": "windows by row have none, because they close when the watermark passes their end and "
+        "discard_age: set discard_age instead",
+    }
     difference: Duration
     _: KW_ONLY
     discard_age: Duration = 0
@@ -371,12 +372,14 @@ BatchedOutput = Literal["content", "entered", "left"]
 EVERY_TUPLE = Count(1)
 """The trigger of a sliding window that declares none."""
 
+_NEVER_LATE = dict.fromkeys(("discard_age", "late", "refire"), "a row in arrival order is never late, so leave it out")
+
 CatchUp = Literal["once", "each", "skip"]
 """What happens to wall-clock work that became due while the process was down (docs/semantics.md section 7.5)."""
 
 
 @dataclass(frozen=True)
-class Tumbling:
+class Tumbling(WindowOptions):
     """Keeps rows until the window is full, then evicts all at once and starts over (docs/semantics.md section 2).
 
     `Tumbling(Time(30))` goes by arrival time, the wall clock: every 30 seconds, whatever the rows say. For windows of
@@ -396,6 +399,10 @@ class Tumbling:
         DeclarationError: the policy cannot evict from a tumbling window.
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        **_NEVER_LATE,
+        "trigger": "a tumbling window fires when it is full, by evict; Sliding has a trigger",
+    }
     evict: Policy
     _: KW_ONLY
     partition_eviction: Policy | None = None
@@ -417,7 +424,7 @@ class Tumbling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sliding:
+class Sliding(WindowOptions):
     """Keeps the newest rows and fires by a trigger of its own; every pair of policies is allowed.
 
     `Time` as either policy goes by arrival time, the wall clock. For windows that slide over event time, use
@@ -438,6 +445,7 @@ class Sliding:
         DeclarationError: a policy that cannot be there, such as a punctuation.
     """
 
+    refused: ClassVar[Mapping[str, str]] = _NEVER_LATE
     evict: Policy
     trigger: Policy = EVERY_TUPLE
     partition_eviction: Policy | None = None
@@ -469,7 +477,7 @@ class Sliding:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Batched:
+class Batched(WindowOptions):
     """Changes its content only in batches: at a fixed period, or after a number of rows (docs/semantics.md section 8).
 
     `Batched(within=1.5, every=1.0)` keeps rows for 1.5 s from their arrival and changes once a second;
@@ -491,6 +499,10 @@ class Batched:
         DeclarationError: neither `within` nor `retain`, or a size that is not greater than 0.
     """
 
+    refused: ClassVar[Mapping[str, str]] = {
+        **_NEVER_LATE,
+        "trigger": "a batched window fires at each update; Sliding has a trigger",
+    }
     every: Duration
     within: Duration | None = None
     retain: int | None = None

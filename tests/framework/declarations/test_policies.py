@@ -97,10 +97,3 @@ def test_sizes_beyond_64_bits_are_refused_where_they_are_written(case: str) -> N
     """Otherwise the first row would end in an overflow."""
     with pytest.raises(DeclarationError, match="must not exceed"):
         TOO_LARGE[case]()
-
-
-def test_a_time_interval_refuses_partition_eviction_by_its_rule() -> None:
-    """It is no unknown keyword: the message says what closes panes."""
-    with pytest.raises(DeclarationError, match=r"a time interval has none, because its panes close .* set discard_age"):
-        TimeInterval(30, partition_eviction=PartitionAge(5))  # type: ignore[arg-type]
-    assert TimeInterval(30, partition_eviction=None) == TimeInterval(30)

@@ -237,8 +237,8 @@ def refuse(unit: Any, words: str, **options: Any) -> Any:
         refuse("month", "starts is 'day 29'; a month starts at a day from 1 to 28", starts="day 29"),
         refuse("month", "starts is 'day 0'; a month starts at a day from 1 to 28", starts="day 0"),
         refuse("year", "starts is 'day 6'; a year starts at a month", starts="day 6"),
-        refuse("day", "interval_offset is 5, but panes of a calendar have no fixed length", interval_offset=5),
-        refuse("day", "creation_period is 5, but panes of a calendar", creation_period=5),
+        refuse("day", "interval_offset is 5; panes of a calendar have no fixed length", interval_offset=5),
+        refuse("day", "creation_period is 5; panes of a calendar", creation_period=5),
         refuse("day", "discard_age is -1; it must not be negative", discard_age=-1),
     ],
 )

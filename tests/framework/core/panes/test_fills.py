@@ -261,7 +261,7 @@ def test_zeros_of_decimals() -> None:
         (lambda: TimeInterval(10, fill="last", fill_for=20, emit="on_update"), "leave out emit"),
         (lambda: TimeInterval(10, fill="last", fill_for=20, results="discarding"), "leave out results"),
         (lambda: TimeInterval(10, fill="last", fill_for=20, fires_when="n >= 2"), "leave out fires_when"),
-        (lambda: Session(10, fill="last"), "fill is 'last'; a session has"),  # type: ignore[arg-type]
+        (lambda: Session(10, fill="last"), "fill is 'last'; a session has"),  # type: ignore[call-arg]
     ],
 )
 def test_what_cannot_be_is_refused(declare: Callable[[], Any], words: str) -> None:
