@@ -96,6 +96,7 @@ class RunningWindow(Protocol):
     """A window in event time, for one batch of one key group."""
 
     counts: RowCounts
+    missed_panes: int
 
     @property
     def watermark(self) -> int:
@@ -210,6 +211,7 @@ class EventTimeBatch:
             rejected=quarantine.table,
             errors=quarantine.errors,
             counts=asdict(window.counts),
+            missed_panes=window.missed_panes,
             due_watermark_us=window.due(),
             due_us=window.due_by_clock(),
             open_panes=window.open_count,

@@ -68,6 +68,7 @@ class SeveralWindowsBatch:
             results=None,
             rejected=pa.concat_tables(rejected) if rejected else None,
             counts=asdict(self._counts),
+            missed_panes=sum(one.missed_panes for one in every),
             due_watermark_us=_least([one.due_watermark_us for one in every]),
             due_us=_least([one.due_us for one in every]),
             open_panes=sum(one.open_panes for one in every),

@@ -142,6 +142,7 @@ class BatchOutcome:
         rejected: rows that join no window (`panekeeper.framework.core.job_spec.REJECTED_SCHEMA`), or None.
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late, outside and, in that of
             a key group, repeated.
+        missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
         due_watermark_us: the watermark at which this group next has work; None if no pane is open.
         due_us: the wall-clock instant at which this group next has work; None without a timer.
         late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
@@ -158,6 +159,7 @@ class BatchOutcome:
     rejected: pa.Table | None
     counts: dict[str, int]
     view: pa.Table | None = None
+    missed_panes: int = 0
     due_watermark_us: int | None = None
     due_us: int | None = None
     late_us: int | None = None
@@ -190,6 +192,7 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
         view=of_all_ports(spec.results_schema, [one.view for one in outcomes], keys=spec.keys.names),
         rejected=of_all_ports(spec.rejected_schema, [one.rejected for one in outcomes], keys=[]),
         counts=_sum_counts([one.counts for one in outcomes]),
+        missed_panes=sum(one.missed_panes for one in outcomes),
         due_watermark_us=min(_not_none(one.due_watermark_us for one in outcomes), default=None),
         due_us=min(_not_none(one.due_us for one in outcomes), default=None),
         late_us=max(_not_none(one.late_us for one in outcomes), default=None),

@@ -80,6 +80,9 @@ def _count_batches(meter: Meter, job: MeasuredJob) -> None:
     errors = meter.create_counter(
         "panekeeper.errors", description="Rows, results and firings that could not be computed, by reason"
     )
+    missed = meter.create_counter(
+        "panekeeper.missed_panes", description="Closed panes that lack a row which joined later ones of its panes"
+    )
     batches = meter.create_counter("panekeeper.batches", description="Batches whose tables are written")
     seconds = meter.create_histogram(
         "panekeeper.batch.duration",
@@ -100,6 +103,7 @@ def _count_batches(meter: Meter, job: MeasuredJob) -> None:
         firings.add(report.firings, name)
         for reason, count in report.errors.items():
             errors.add(count, name | {"reason": reason})
+        missed.add(report.missed_panes, name)
         batches.add(1, name)
         for stage, took in report.stages.items():
             seconds.record(took, name | {"stage": stage})

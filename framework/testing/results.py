@@ -15,7 +15,8 @@ from panekeeper.framework.declarations.arrow_types import python_values
 from panekeeper.framework.declarations.durations import to_datetime_if_any
 from panekeeper.framework.testing.script import time_us
 
-COUNTS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated", "firings")
+_ROWS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
+COUNTS = (*_ROWS, "firings", "missed_panes")
 """What `Results.counts` has, by the names of the metrics table."""
 
 

@@ -142,6 +142,13 @@ class MemoryJob:
                 table = from_segment(row.body)
                 results.quarantine += quarantined(in_quarantine_of(self.spec, table, row.port), number)
         results.quarantine += quarantined(outcome.rejected, number)
-        counts = outcome.counts | input_counts(packed) | {"firings": outcome.firings}
+        counts = (
+            outcome.counts
+            | input_counts(packed)
+            | {
+                "firings": outcome.firings,
+                "missed_panes": outcome.missed_panes,
+            }
+        )
         for name in results.counts:
             results.counts[name] += counts[name]

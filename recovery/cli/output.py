@@ -75,6 +75,7 @@ def status_lines(fields: Fields) -> str:
         lines.append(f"watermark: {fields['watermark']}, {format_age(fields['watermark_lag'])} behind the present")
     known = {"rows": "rows", "late": "late", "too late": "dropped", "quarantined": "quarantined"}
     known |= {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
+    known |= {"missed panes": "missed_panes"} if fields["missed_panes"] else {}
     counts = [f"{text}: {format_number(fields[name])}" for text, name in known.items() if fields[name] is not None]
     lines += [", ".join(counts)] if counts else []
     if fields["errors"]:

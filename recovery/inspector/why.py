@@ -36,7 +36,7 @@ from panekeeper.framework.core.inspection.reasons import (
     why_partition,
 )
 from panekeeper.framework.core.inspection.reasons import why as why_of
-from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, with_lateness
+from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, watermark_of_rows, with_lateness
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations.durations import to_us
@@ -220,6 +220,18 @@ class _Partition:
             facts = replace(facts, closes_at=at + by_row_of(self._port.fields).reach_us)
         return why_of(facts)
 
+    def _missed_of(self, closes: int, end: int) -> dict[int, int]:
+        """Return batch -> its missed panes, of those in which a pane was closed and a later one of its rows was not."""
+        if self._port.panes is None or not any(self._missed.values()):
+            return {}
+        last_closes = max(self._closes(last) for _, last in self.panes_at(end - 1))
+        follows, found = self._sources[1], dict[int, int]()
+        for batch, count in self._missed.items():
+            acted = watermark_of_rows(self._watermarks, batch, follows=follows)
+            if count and closes <= acted < last_closes:
+                found[batch] = count
+        return found
+
     def is_held(self, start: int, end: int) -> bool:
         """Return whether the state has something of the pane."""
         return any((one["pane_start"], one["pane_end"]) == (start, end) for one in self.held)
@@ -243,6 +255,7 @@ class _Partition:
             refused=refused,
             unplaced=[one for one in self.refused if one.at is None],
             settle=self._settle,
+            missed=self._missed_of(closes, end),
             watermarks=self._watermarks,
             sources=sources,
             follows=follows,
@@ -417,16 +430,28 @@ class _Partition:
 
     @cached_property
     def _watermarks(self) -> dict[int, int]:
-        path = self._state.tables.get("metrics")
+        return {one: NO_WATERMARK if us is None else us for one, us, _ in self._metrics}
+
+    @cached_property
+    def _missed(self) -> dict[int, int]:
+        """Batch -> how often a row of the job came too late for one of its panes."""
+        return {one: missed or 0 for one, _, missed in self._metrics}
+
+    @cached_property
+    def _metrics(self) -> list[tuple[int, int | None, int | None]]:
+        """Batch, watermark, and missed panes, of the batches until the one that is looked at."""
+        path, name = self._state.tables.get("metrics"), "missed_panes"
         if path is None:
-            return {}
+            return []
         if (plain := read_plain_table(path, {})) is not None:
-            times = plain.column("watermark").cast(pa.int64()).to_pylist()
-            pairs = zip(plain.column("batch").to_pylist(), times, strict=True)
-            return {one: NO_WATERMARK if us is None else us for one, us in pairs if one <= self._state.batch}
+            batches, times = plain.column("batch").to_pylist(), plain.column("watermark").cast(pa.int64()).to_pylist()
+            has_missed = name in plain.column_names  # a table of an earlier version lacks it
+            missed = plain.column(name).to_pylist() if has_missed else [None] * plain.num_rows
+            return [one for one in zip(batches, times, missed, strict=True) if one[0] <= self._state.batch]
         metrics = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
-        rows = metrics.select("batch", F.unix_micros("watermark").alias("us")).collect()
-        return {row.batch: NO_WATERMARK if row.us is None else row.us for row in rows}
+        of_rows = F.col(name) if name in metrics.columns else F.lit(None)
+        rows = metrics.select("batch", F.unix_micros("watermark").alias("us"), of_rows.alias(name)).collect()
+        return [(row.batch, row.us, row[name]) for row in rows]
 
     @cached_property
     def _sources(self) -> tuple[list[SourceTime], bool, int | None]:

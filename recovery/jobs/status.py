@@ -83,6 +83,7 @@ class JobStatus:
         rows: how many rows were read since that run began.
         late: of these, how many refined a pane that had fired.
         dropped: how many came too late.
+        missed_panes: how often a row that was kept came too late for one of its panes, which lacks it.
         quarantined: how many were set aside before the windows.
         errors: how many rows, results and firings could not be computed since that run began, by reason.
         open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
@@ -119,6 +120,7 @@ class JobStatus:
     rows: int | None = None
     late: int | None = None
     dropped: int | None = None
+    missed_panes: int | None = None
     quarantined: int | None = None
     errors: Mapping[str, int] | None = None
     open_panes: int | None = None
@@ -187,6 +189,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         rows=progress.get("rows"),
         late=progress.get("late"),
         dropped=progress.get("dropped"),
+        missed_panes=progress.get("missed_panes"),
         quarantined=progress.get("quarantined"),
         errors=progress.get("errors"),
         open_panes=still_open.get("panes"),

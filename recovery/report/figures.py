@@ -54,6 +54,7 @@ class Batch:
         open_panes: after it.
         state_bytes: size of the state on disk before it.
         firings: rows of the log.
+        missed_panes: how often a row that was kept came too late for one of its panes.
         plan_seconds: how long windows and state took.
         tables_seconds: how long record and commits took; None if the commit is not in the log of the metrics, or the
             next start made it.
@@ -66,6 +67,7 @@ class Batch:
     open_panes: int | None
     state_bytes: int | None
     firings: int
+    missed_panes: int
     plan_seconds: float
     tables_seconds: float | None
 
@@ -286,7 +288,8 @@ def _last_panes(panes: list[PaneLife], notes: list[str]) -> list[PaneLife]:
 
 
 def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Batch], bool]:
-    names = ("batch", "batch_time", *OUTCOMES, "watermark", "open_panes", "state_bytes", "firings", "seconds")
+    numbers = ("open_panes", "state_bytes", "firings", "missed_panes", "seconds")
+    names = ("batch", "batch_time", *OUTCOMES, "watermark", *numbers)
     found, is_cut = tables.rows("metrics", names, most)
     if found is None:
         return [], False
@@ -307,6 +310,7 @@ def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Ba
                 open_panes=row["open_panes"],
                 state_bytes=row.get("state_bytes"),
                 firings=row["firings"] or 0,
+                missed_panes=row.get("missed_panes") or 0,
                 plan_seconds=seconds,
                 tables_seconds=None if rest is None else max(0.0, rest),
             )

@@ -73,6 +73,7 @@ def _tiles(found: Figures) -> str:
         "results": f"{sum(one.firings for one in ran):,}",
         "late": f"{late:,}",
         "too late": f"{dropped:,}",
+        "missed panes": f"{missed:,}" if (missed := sum(one.missed_panes for one in ran)) else None,
         "quarantined": f"{refused:,}",
         "open panes": next((f"{one.open_panes:,}" for one in reversed(ran) if one.open_panes is not None), None),
         "median batch": duration_text(round(times[len(times) // 2], 2)) if times else None,
@@ -185,12 +186,14 @@ def _lateness(found: Figures) -> Iterator[str]:
     series = [one for one in _outcomes(found.batches, ("refined_late", "dropped_late")) if any(one.values)]
     if not series:
         return
+    missed = sum(one.missed_panes for one in found.batches)
+    text = f" {count_text(missed)} times a row came too late for a pane, and joined its later ones." if missed else ""
     keys = {one.kind: one.name for one in series}
     labels = _numbers(found.batches)
     half = bool(found.late_seconds)
     width = _HALF if half else _WIDE
     picture = _chart(lambda width: bars("Late rows of each batch", labels, series, width, count_text), width)
-    yield _card("Late rows", "By batch.", _legend(keys) + picture, half=half)
+    yield _card("Late rows", f"By batch.{text}", _legend(keys) + picture, half=half)
     if found.late_seconds:
         names, counts = _histogram(found.late_seconds)
         dropped = [Series(kind="dropped_late", name="rows", values=counts)]

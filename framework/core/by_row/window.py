@@ -74,6 +74,8 @@ class SlidingByRowWindow:
     on_late: Callable[[pa.Table, Callable[[int | None], str]], None]
     """Takes rows that are too late, with a text that says by how much."""
     counts: RowCounts = field(default_factory=RowCounts)
+    missed_panes: int = 0
+    """How many rows that are kept came when the window that ends at them was closed."""
 
     def __post_init__(self) -> None:
         self.fired = FiringNumbers(self.record.fired, self.keys)
@@ -112,6 +114,8 @@ class SlidingByRowWindow:
         if not table.num_rows:
             return fates
         times, first = table.column(EVENT_TIME).to_numpy(), self.record.kept.next_number
+        if self.record.watermark != NO_WATERMARK:
+            self.missed_panes += int(np.count_nonzero(self._closed(times)))
         self.kept.add(table)
         if self.window.emit == "on_update":
             self._new.append((first + np.arange(len(times)), times))

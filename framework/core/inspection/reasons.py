@@ -93,6 +93,8 @@ class PaneFacts:
         refused: what the quarantine has of the partition in this pane.
         unplaced: what it has of the partition without an event time, so of no pane.
         settle: the command that settles rows of the window; None: they cannot be.
+        missed: batch -> how often a row of the job came too late for one of its panes, and joined later ones, of the
+            batches in which this may have been the pane.
         watermarks: batch -> its watermark, `NO_WATERMARK` for none yet, of the batches that the metrics tell.
         sources: how far event time has come.
         follows: whether a batch acts on the event time that the batches before it have read, as Spark's watermark does.
@@ -111,6 +113,7 @@ class PaneFacts:
     refused: Sequence[Refusal] = ()
     unplaced: Sequence[Refusal] = ()
     settle: str | None = None
+    missed: Mapping[int, int] = field(default_factory=dict)
     watermarks: Mapping[int, int] = field(default_factory=dict)
     sources: Sequence[SourceTime] = ()
     follows: bool = False
@@ -161,7 +164,19 @@ def _refused_lines(facts: PaneFacts) -> list[str]:
         *refusal_lines(facts.refused),
         *remedy_lines(facts.refused, facts.settle, is_closed=is_closed, is_settled=is_settled),
         *unplaced_lines(facts.unplaced),
+        *_missed_lines(facts.missed),
     ]
+
+
+def _missed_lines(missed: Mapping[int, int]) -> list[str]:
+    """Return how often rows came too late for this pane, or one that overlaps it: which it was is not recorded."""
+    count, batches = sum(missed.values()), sorted(missed)
+    if not count:
+        return []
+    times = "once" if count == 1 else f"{count} times"
+    in_batches = f"batch {batches[0]}" if len(batches) == 1 else f"batches {batches[0]} to {batches[-1]}"
+    what = "a row of some partition joined its later panes alone, as this one, or one that overlaps it, was closed"
+    return [f"{times} in {in_batches} {what}; the quarantine has no such row"]
 
 
 def unplaced_lines(unplaced: Sequence[Refusal]) -> list[str]:

@@ -32,19 +32,23 @@ class Refusal:
     of_firing: bool = False
 
 
-def with_lateness(refused: Sequence[Refusal], watermarks: Mapping[int, int], *, follows: bool) -> list[Refusal]:
-    """Return rows with how far they were behind the watermark by which they were late.
+def watermark_of_rows(watermarks: Mapping[int, int], batch: int, *, follows: bool) -> int:
+    """Return the watermark by which rows of a batch are late, us; `NO_WATERMARK` for none, or if it is not known.
 
     That is the one of their batch where it `follows` the batches before, as Spark's does; else that before the batch.
     """
+    if follows:
+        return watermarks.get(batch, NO_WATERMARK)
+    return max((us for one, us in watermarks.items() if one < batch), default=NO_WATERMARK)
+
+
+def with_lateness(refused: Sequence[Refusal], watermarks: Mapping[int, int], *, follows: bool) -> list[Refusal]:
+    """Return rows with how far they were behind the watermark by which they were late (`watermark_of_rows`)."""
 
     def behind(one: Refusal) -> int | None:
         if one.at is None or one.batch is None or one.reason != LATE:
             return None
-        if follows:
-            watermark = watermarks.get(one.batch, NO_WATERMARK)
-        else:
-            watermark = max((us for batch, us in watermarks.items() if batch < one.batch), default=NO_WATERMARK)
+        watermark = watermark_of_rows(watermarks, one.batch, follows=follows)
         return watermark - one.at if watermark > one.at else None
 
     return [replace(one, behind=behind(one)) for one in refused]

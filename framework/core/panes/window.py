@@ -142,6 +142,7 @@ class TimeIntervalWindow:
     fills: Fills | None = None
     """Which panes without rows fire, where they do; then there are `cells`, too."""
     counts: RowCounts = field(default_factory=RowCounts)
+    missed_panes: int = 0
 
     def __post_init__(self) -> None:
         self.pending = PendingRefinements.restore(self.record.pending, self.keys)
@@ -159,6 +160,7 @@ class TimeIntervalWindow:
         """Process rows in arrival order: assign them to panes, drop late ones, note what must fire again."""
         table, arrived = without_arrival_time(self.keys.with_normal_keys(table), self.record.clock)
         assigned = self._assign(table.column(EVENT_TIME).to_numpy())
+        self.missed_panes += assigned.missed_panes()
         fates, codes = self._fates(assigned), self.keys.encode(table)
         self._fire_due(arrived, distinct(codes))
         changes = np.flatnonzero(np.diff(assigned.late)) + 1 if self.output.has_ordered_drops else ()
@@ -187,6 +189,7 @@ class TimeIntervalWindow:
         if not assigned.kept.all():
             raise folded_too_early(self.record.watermark)
         self.counts.add(self._fates(assigned), numbers)
+        self.missed_panes += assigned.missed_panes(numbers)
         self._insert(table, self.keys.encode(table), assigned, numbers, self.record.clock or 0)
 
     def on_watermark(self, watermark: int) -> None:

@@ -105,6 +105,8 @@ class SessionWindow:
     contents: SessionContents
     output: SessionOutput
     counts: RowCounts = field(default_factory=RowCounts)
+    missed_panes: int = 0
+    """Never more: a session that is closed is not known any more, so no row is known to lack in it."""
 
     def __post_init__(self) -> None:
         self.open = OpenSessions(self.keys, fires_by_clock=self.window.fires_by_clock)

@@ -205,6 +205,7 @@ def _output(spec: JobSpec, group: int, packed: list[Row], outcome: BatchOutcome,
     counts = {
         **outcome.counts,
         **input_counts(packed),
+        "missed_panes": outcome.missed_panes,
         "group": group,
         "open_panes": outcome.open_panes,
         "firings": outcome.firings,

@@ -410,6 +410,7 @@ def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> 
             "firings": batch.firings,
             "late_ms": None if batch.late_us is None else batch.late_us // 1000,
             "errors": [*batch.errors_by_reason.items()],
+            "missed_panes": batch.missed_panes,
             "seconds": round((now_us() - context.started_us) / 1e6, 3),
         }
         rows["metrics"] = _one_row(METRICS, tuple(metrics[name] for name in METRICS.names))

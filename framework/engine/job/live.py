@@ -116,6 +116,7 @@ def described(
         "results": status.firings,
         "late": status.late,
         "too late": status.dropped,
+        "missed panes": status.missed_panes or None,
         "outside": status.outside or None,
         "quarantined": status.quarantined,
         "repeated": status.repeated or None,

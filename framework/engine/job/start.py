@@ -171,7 +171,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     record = without_columns_of_no_table(record, found)
     pipeline = with_history(pipeline, record)
     fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
-    take_tables(files, record, tables, pipeline.spec, writer)
+    take_tables(files, record, tables, pipeline.spec, writer, found)
     write_ports(files, [_delay(port.intake) for port in pipeline.ports])
     batches = journal(record=record, declared=paths, tables=fitting)
     return Job(files, record, pipeline, start.trigger, batches)  # 7

@@ -49,6 +49,8 @@ class Status:
         open_panes: panes that still take rows; None until each key group has reported since the start.
         late: rows that came after their pane had fired and refined it.
         dropped: rows that came after all their panes had closed; they are in the quarantine.
+        missed_panes: how often a row that was kept came too late for one of its panes, once for each pane: it is in its
+            other panes, and that one lacks it.
         outside: rows that lie in no pane (a window with gaps).
         quarantined: rows set aside before the windows, with their reason.
         repeated: rows that repeat the id of one before them (`dedupe=`).
@@ -71,6 +73,7 @@ class Status:
     outside: int
     quarantined: int
     repeated: int = 0
+    missed_panes: int = 0
     firings: int
     errors: Mapping[str, int] = field(default_factory=dict)
     tick_error: str | None = None
@@ -121,6 +124,7 @@ class BatchReport(Displayed):
         late_seconds: how long after its instant the most overdue wall-clock work was done; None if none was.
         at: when its tables were written.
         errors: how many rows, results and firings could not be computed, by the reason that the quarantine gives.
+        missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
     """
 
     batch: int
@@ -134,12 +138,18 @@ class BatchReport(Displayed):
     late_seconds: float | None
     at: datetime
     errors: Mapping[str, int] = field(default_factory=dict)
+    missed_panes: int = 0
 
     def _described(self) -> tuple[str, dict[str, Any]]:
         times = {name: duration_text(round(one, 3)) for name, one in self.stages.items()}
         late = None if self.late_seconds is None else duration_text(self.late_seconds)
         shown = {"at": self.at, "rows": self.rows, **{name: one or None for name, one in self.counts.items()}}
-        shown |= {"results": self.firings, "watermark": self.watermark, "open panes": self.open_panes}
+        shown |= {
+            "missed panes": self.missed_panes or None,
+            "results": self.firings,
+            "watermark": self.watermark,
+            "open panes": self.open_panes,
+        }
         took = {"took": duration_text(round(self.seconds, 3)), **times, "overdue": late}
         return f"batch {self.batch:,}", {**shown, **took, "errors": self.errors or None}
 
@@ -180,6 +190,7 @@ class RunTotals:
         self._batch: int | None = None
         self._batches = 0
         self._firings = 0
+        self._missed_panes = 0
         self._errors: dict[str, int] = {}
         self._ended = 0  # when the last batch did, us
 
@@ -210,6 +221,7 @@ class RunTotals:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
             self._firings += batch.firings
+            self._missed_panes += batch.missed_panes
             for reason, count in batch.errors_by_reason.items():
                 self._errors[reason] = self._errors.get(reason, 0) + count
             self._ended = self._now()
@@ -226,6 +238,7 @@ class RunTotals:
                 late_seconds=None if batch.late_us is None else batch.late_us / 1e6,
                 at=to_datetime(self._ended),
                 errors=batch.errors_by_reason,
+                missed_panes=batch.missed_panes,
             )
 
     def status(self, name: str, state: JobState, tick_failure: TickFailure | None = None) -> Status:
@@ -245,6 +258,7 @@ class RunTotals:
                 outside=counts.get("outside", 0),
                 quarantined=counts.get("quarantined", 0),
                 repeated=counts.get("repeated", 0),
+                missed_panes=self._missed_panes,
                 firings=self._firings,
                 errors=dict(self._errors),
                 tick_error=None if tick_failure is None else str(tick_failure),
@@ -279,6 +293,7 @@ class RunTotals:
                 "late": self._counts.get("refined_late", 0),
                 "dropped": self._counts.get("dropped_late", 0),
                 "quarantined": self._counts.get("quarantined", 0),
+                "missed_panes": self._missed_panes,
                 "errors": dict(self._errors),
             }
 

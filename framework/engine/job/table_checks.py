@@ -215,17 +215,33 @@ def _missing(role: str, path: str, what: str) -> SinkError:
     )
 
 
-def take_tables(files: CheckpointFiles, record: JobRecord, tables: Tables, spec: JobSpec, writer: TableWriter) -> None:
-    """Let the tables and a sink of the user's own be those of this start, and record its declaration."""
+def take_tables(
+    files: CheckpointFiles,
+    record: JobRecord,
+    tables: Tables,
+    spec: JobSpec,
+    writer: TableWriter,
+    metadata: Mapping[str, Metadata],
+) -> None:
+    """Let the tables and a sink of the user's own be those of this start, and record its declaration.
+
+    `metadata` is what the log of each table said of it before, by its role. Tables get the columns of the new
+    declaration, and the metrics those of this version.
+    """
     spark = files.spark
     files.before_change()
     secure(spark, tables.by_role, record, writer.tables)  # before they are altered, and named as the job's own
     record_upgrade(files, record)
     files.before_change()
     for role, path in tables.by_role.items():
-        if path is None or not has_results(role) or not spec.parts[window_of(role)].history.added_columns():
+        if path is None:
             continue
-        found = columns_of(table_metadata(spark, path))
+        if has_results(role) and spec.parts[window_of(role)].history.added_columns():
+            found = columns_of(table_metadata(spark, path))
+        elif role == "metrics":
+            found = columns_of(metadata[role])
+        else:
+            continue
         missing = [one for one in tables.schemas(spec)[path] if one.name not in found.names]
         if missing:
             columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)

@@ -41,6 +41,7 @@ class BatchOutput:
             rows for the view, if they are others; "results:hour", "view:hour": of one of several windows).
         hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
+        missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
         open_panes: key group -> panes that still take rows.
         watermark: the greatest watermark a group acted on, us; None before the first.
         flushed: whether it closed everything.
@@ -65,6 +66,7 @@ class BatchOutput:
     open_panes: dict[int, int]
     watermark: int | None
     flushed: bool
+    missed_panes: int = 0
     errors: list[ErrorKind] = field(default_factory=list)
     tuples: dict[int, int | None] = field(default_factory=dict)
     due_watermarks_us: dict[int, int | None] = field(default_factory=dict)
@@ -127,6 +129,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
         open_panes={group["group"]: group["open_panes"] for group in groups},
         watermark=_max(groups, "watermark"),
         flushed=any(group["flushed"] for group in groups),
+        missed_panes=sum(group["missed_panes"] for group in groups),
         errors=added_up(ErrorKind(**one) for group in groups for one in group["errors"]),
         tuples={group["group"]: group["tuples"] for group in groups},
         due_watermarks_us={group["group"]: group["due"] for group in groups},

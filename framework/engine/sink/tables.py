@@ -65,12 +65,16 @@ METRICS = StructType(
         StructField("late_ms", LongType()),
         StructField("seconds", DoubleType()),
         StructField("errors", MapType(StringType(), LongType())),
+        StructField("missed_panes", LongType()),
     ]
 )
 """One row a batch: what it did. `open_panes` is null in one that was run again after a crash; `state_bytes` is the size
 of the state on disk as the batch began, null in the first one of a run and where it is not known. `batch_time` and
 `seconds` are read from the driver's clock; `late_ms`: how long after its instant the most overdue wall-clock work was
-done; `errors`: how many rows, results and firings could not be computed, by the reason that the quarantine gives."""
+done; `errors`: how many rows, results and firings could not be computed, by the reason that the quarantine gives;
+`missed_panes`: how often a row that was kept came too late for one of its panes, once for each pane."""
+LATER_METRICS = ("missed_panes",)
+"""Columns of `METRICS` that tables of earlier versions lack: a start adds them (`job/table_checks.py`)."""
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
@@ -180,9 +184,11 @@ def create_or_check(
         described[role] = metadata
         if exists:
             found, is_own = columns_of(metadata), place_of(path) in own
-            wanted = (
-                without_missing(schema, found, spec.parts[window_of(role)]) if is_own and has_results(role) else schema
-            )
+            wanted = schema
+            if is_own and has_results(role):
+                wanted = without_missing(schema, found, spec.parts[window_of(role)])
+            elif role == "metrics":
+                wanted = without_later_metrics(schema, found)
             if lines := column_differences(found, wanted):
                 way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
                 raise SchemaMismatch(
@@ -221,6 +227,11 @@ def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> Str
     """Return the columns of the results without those that a table of an earlier declaration lacks."""
     may_lack = spec.history.added_columns()
     return StructType([one for one in wanted if one.name in found.names or one.name not in may_lack])
+
+
+def without_later_metrics(wanted: StructType, found: StructType) -> StructType:
+    """Return the columns of the metrics without those that a table of an earlier version lacks."""
+    return StructType([one for one in wanted if one.name in found.names or one.name not in LATER_METRICS])
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:

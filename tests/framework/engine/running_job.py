@@ -35,7 +35,16 @@ class RunningJob:
         self._totals = RunTotals(2)
         self._callbacks = BatchCallbacks(name)
 
-    def run(self, number: int, *, late_us: int | None = None, firings: int = 0, errors: int = 0, **counts: int) -> None:
+    def run(
+        self,
+        number: int,
+        *,
+        late_us: int | None = None,
+        firings: int = 0,
+        errors: int = 0,
+        missed_panes: int = 0,
+        **counts: int,
+    ) -> None:
         """Run a batch whose rows went as `counts` says, each stage in a second."""
         every = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | counts | {"rows_in": sum(counts.values())}
         batch = BatchOutput(
@@ -47,6 +56,7 @@ class RunningJob:
             open_panes={1: 2, 2: 3},
             watermark=now_us() - 90_000_000,
             flushed=False,
+            missed_panes=missed_panes,
             late_us=late_us,
             errors=[ErrorKind(reason="USER_ERROR", kind="ValueError", count=errors, first="")] if errors else [],
         )

@@ -62,15 +62,17 @@ def test_batches_are_counted_once_those_before_and_those_after() -> None:
     """Rows by what became of them, firings, seconds of each stage, lateness where there was any."""
     job, reader = full_job(), InMemoryMetricReader()
     publish_metrics(job, MeterProvider([reader]))
-    job.run(1, admitted=10, dropped_late=1, firings=3, errors=2)
+    job.run(1, admitted=10, dropped_late=1, firings=3, errors=2, missed_panes=3)
     job.run(2, errors=1)
     found = read(reader)
     rows = {outcome: point.value for outcome, point in found["panekeeper.rows"].items()}
     assert rows == {"admitted": 15, "refined_late": 0, "dropped_late": 1, "outside": 0, "quarantined": 2, "repeated": 0}
     assert found["panekeeper.firings"][""].value == 7
+    assert found["panekeeper.missed_panes"][""].value == 3
     assert found["panekeeper.batches"][""].value == 3
     assert {reason: point.value for reason, point in found["panekeeper.errors"].items()} == {"USER_ERROR": 4}
     assert job.status().errors == {"USER_ERROR": 4}
+    assert job.status().missed_panes == 3
     seconds = found["panekeeper.batch.duration"]
     assert {stage: (point.count, point.sum) for stage, point in seconds.items()} == {
         "plan": (3, 3.0),

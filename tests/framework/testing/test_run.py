@@ -83,6 +83,7 @@ def test_rows_have_the_number_of_their_micro_batch_and_the_columns_of_the_log() 
             "repeated": 0,
             "quarantined": 0,
             "firings": 1,
+            "missed_panes": 0,
         },
     )
 

@@ -44,6 +44,7 @@ METRICS = pa.schema(
         pa.field("open_panes", pa.int64()),
         pa.field("state_bytes", pa.int64()),
         pa.field("firings", pa.int64()),
+        pa.field("missed_panes", pa.int64()),
         pa.field("seconds", pa.float64()),
     ]
 )
@@ -96,7 +97,7 @@ class Recorded:
 
     def batch(self, number: int, *, mark: datetime | None, at: datetime | None = None, **counts: int) -> None:
         """Commit the metrics of a batch, and the batch itself."""
-        rows = dict.fromkeys(OUTCOMES, 0) | counts
+        rows = dict.fromkeys((*OUTCOMES, "missed_panes"), 0) | counts
         row = {"batch": number, "batch_time": at or NOON + number * timedelta(minutes=1), **rows, "watermark": mark}
         more = {"open_panes": 10 + number, "state_bytes": 1000 * number, "firings": 2, "seconds": 0.5}
         self.put("metrics", METRICS, [{**row, **more}], number)

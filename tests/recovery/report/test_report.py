@@ -86,6 +86,17 @@ def test_refused_rows_are_counted_by_reason_and_late_ones_by_how_late_they_were(
     assert found.firings == {"WATERMARK": 4, "LATE": 2}
 
 
+def test_rows_that_were_late_for_some_of_their_panes_are_told(recorded: Recorded) -> None:
+    """How many panes lack one; a page without any says nothing of it."""
+    assert "missed panes" not in report(recorded.root, open_panes=False).html
+    recorded.batch(4, mark=NOON, refined_late=9, missed_panes=12)
+    recorded.batch(5, mark=NOON, refined_late=9, missed_panes=1)
+    assert {one.number: one.missed_panes for one in figures(recorded).batches if one.missed_panes} == {4: 12, 5: 1}
+    page = report(recorded.root, open_panes=False).html
+    assert "missed panes" in page
+    assert "13 times a row came too late for a pane, and joined its later ones." in page
+
+
 def test_only_the_last_batches_are_shown_and_the_page_says_so(recorded: Recorded) -> None:
     """Of four batches two."""
     found = figures(recorded, batches=2)

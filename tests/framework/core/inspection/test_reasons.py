@@ -304,6 +304,22 @@ def facts(**changed: Any) -> PaneFacts:
             ],
         ),
         (
+            {
+                "held": None,
+                "firings": [Firing(refinement=0, reason="WATERMARK", is_final=True, batch=2)],
+                "watermark": ELEVEN + 2 * HOUR,
+                "missed": {7: 2, 9: 1},
+            },
+            [
+                "it fired in batch 2: the watermark reached 2013-03-08T11:00:00Z",
+                "it closed at the watermark 2013-03-08T12:00:00Z, and its rows are removed",
+                (
+                    "3 times in batches 7 to 9 a row of some partition joined its later panes alone, as this one, or "
+                    "one that overlaps it, was closed; the quarantine has no such row"
+                ),
+            ],
+        ),
+        (
             {"held": None, "watermark": ELEVEN + HOUR, "refused": [LATE]},
             [
                 (

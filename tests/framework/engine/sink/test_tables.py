@@ -15,10 +15,13 @@ from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE, create_table
 from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.framework.engine.sink.tables import (
+    LATER_METRICS,
+    METRICS,
     column_differences,
     is_free,
     require_usable_settings,
     stored_schema,
+    without_later_metrics,
 )
 from panekeeper.state.checkpoint.folder import LocalFolder
 
@@ -170,3 +173,14 @@ def folder(path: Path, names: list[str]) -> ListedByHadoop:
         (path / name).parent.mkdir(exist_ok=True)
         (path / name).mkdir() if name.endswith("/") else (path / name).touch()
     return ListedByHadoop(path)
+
+
+def test_metrics_of_an_earlier_version_may_lack_what_came_later_and_nothing_else() -> None:
+    """The next start adds it; a column that was removed is refused as ever."""
+    before = StructType([one for one in METRICS if one.name not in LATER_METRICS])
+    assert column_differences(before, without_later_metrics(METRICS, before)) == []
+    assert without_later_metrics(METRICS, METRICS) == METRICS
+    without_firings = StructType([one for one in before if one.name != "firings"])
+    assert column_differences(without_firings, without_later_metrics(METRICS, without_firings)) == [
+        "firings: absent in the table, bigint in the results"
+    ]
