@@ -69,6 +69,7 @@ from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import write_last_savepoint
 from panekeeper.state.log import logger
+from panekeeper.state.table_roles import kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -242,9 +243,14 @@ def _copy_with_retry(
 
 
 def table_versions(found: CheckpointSnapshot) -> dict[str, SavedTable]:
-    """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile."""
+    """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
+
+    Views are read first: a settlement commits to the log and then to the view, so what a view has, its log has by then.
+    The other way round, a later settlement completes it (`recovery/settle/settle.py`).
+    """
     require_fitting_tables(found.folder, found.record, found.tables)
-    opened = {role: table_at(path, found.folder.s3) for role, path in found.tables.items()}
+    roles = sorted(found.tables, key=lambda role: kind_of(role) != "view")
+    opened = {role: table_at(found.tables[role], found.folder.s3) for role in roles}
     versions = {role: newest_version(files) for role, files in opened.items()}
     if _may_hold_later_rows(found):
         ids = {role: found.record.transaction(role) for role in opened}

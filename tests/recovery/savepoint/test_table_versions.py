@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint import create
@@ -140,3 +141,30 @@ def test_a_restore_that_begins_while_the_tables_are_looked_at_is_noticed(
     with pytest.raises(SavepointRefused, match="was restored or reset meanwhile"):
         savepoint(job.folder, "two", to=archive)
     assert list(savepoints(archive)) == ["one"]
+
+
+def test_a_savepoint_amid_a_settlement_has_no_view_that_is_ahead_of_its_log(
+    job: FakeCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It commits to the log and then to the view; a later settlement writes nothing that the view has already.
+
+    A log that is ahead is completed by it. Both commits come between the two looks, of each of several windows.
+    """
+    roles = ("log", "view", "log_day", "view_day")
+    for role in roles:
+        commit(tmp_path / role, 0, at=1)
+        commit(tmp_path / role, 1, at=2, batch=2, role=role)
+    job.tables(**{role: str(tmp_path / role) for role in roles})
+    looks = list[int]()
+
+    def settle_after(table: LocalFiles) -> int:
+        looks.append(newest_version(table))
+        for role in roles:
+            commit(tmp_path / role, 1 + len(looks), at=3)
+        return looks[-1]
+
+    monkeypatch.setattr(create, "newest_version", settle_after)
+    found = {role: table.version for role, table in table_versions(read_checkpoint(job.files)).items()}
+    assert list(found) == [*roles]
+    assert found["view"] < found["log"]
+    assert found["view_day"] < found["log_day"]
