@@ -319,9 +319,17 @@ def remove_older_claims(folder: CheckpointFolder, owner: LeaseOwner) -> None:
 
 
 def is_exclusive(folder: CheckpointFolder, owner: LeaseOwner) -> bool:
-    """Return whether the store refuses to create the claim of an owner a second time, as claims need."""
+    """Return whether the store refuses to create a file a second time, as claims need.
+
+    It is a file of this owner's own. The claim itself does not tell: while a start is suspended, one that takes over
+    removes it, and then it can be created again on any store.
+    """
+    name = f"{CLAIMS_FOLDER}/{owner.token}"
     try:
-        folder.write_json(claim_file(owner.claim), asdict(owner))
+        folder.write_json(name, {})
+        folder.write_json(name, {})
     except FileExistsError:
         return True
+    finally:
+        folder.remove(name)
     return False

@@ -165,7 +165,8 @@ class Lease:
                     "that start at the same time both would run. Use a store with conditional writes (If-None-Match, "
                     "as Amazon S3 has), or a folder on a local disk or HDFS"
                 )
-            if read_end(folder).get("token") != ended:  # another one has begun and ended since, and its claim is gone
+            # Another one has taken over while this start was suspended, or has begun and ended since.
+            if not has_claim(folder, owner) or read_end(folder).get("token") != ended:
                 raise CheckpointInUse(
                     f"another job has run on {folder.root} while this one was starting; start it again"
                 )

@@ -275,6 +275,27 @@ def test_a_store_that_overwrites_what_must_be_new_is_refused() -> None:
     assert folder.files == {}
 
 
+@pytest.mark.parametrize("ends", [False, True], ids=["runs", "has ended"])
+def test_a_start_that_is_suspended_after_its_claim_blames_no_store(tmp_path: Path, *, ends: bool) -> None:
+    """Another one takes over and removes the claim, whose name is free then, on any store. It leaves nothing behind."""
+
+    class Suspended(LocalFolder):
+        def write_json(self, name: str, value: Any, *, replace: bool = False) -> None:
+            if self.exists(claim_file(1)) and not taken:
+                taken.append(acquire(LocalFolder(self.path), "second"))
+                if ends:
+                    taken[0].release("ended")
+            super().write_json(name, value, replace=replace)
+
+    taken = list[Lease]()
+    with pytest.raises(CheckpointInUse, match=r"another job has run on .* while this one was starting"):
+        acquire(Suspended(tmp_path), "first")
+    assert LocalFolder(tmp_path).names(CLAIMS_FOLDER) == ([] if ends else [claim_file(2).rpartition("/")[2]])
+    if not ends:
+        taken[0].require_held()
+        taken[0].release("ended")
+
+
 def test_pods_with_equal_names_and_process_numbers_are_different_owners() -> None:
     """Neither is taken for this process, nor is its process looked up here: it counts as running for a minute."""
     folder, clock = Memory(), Clock(50)
