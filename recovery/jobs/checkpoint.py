@@ -14,7 +14,15 @@ from panekeeper.framework.engine.job.lease import Lease, acquire, if_it_crashed,
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.files import Files
 from panekeeper.state.checkpoint.clock import now_us
-from panekeeper.state.checkpoint.epochs import POINTER_FILE, Root, current_epoch, is_begun, read_begin, read_pointer
+from panekeeper.state.checkpoint.epochs import (
+    POINTER_FILE,
+    Root,
+    current_epoch,
+    epoch_folder,
+    is_begun,
+    read_begin,
+    read_pointer,
+)
 from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
 from panekeeper.state.checkpoint.lease import LeaseOwner, read_owner
@@ -91,4 +99,15 @@ def holding(folder: CheckpointFolder, job: str, what: str) -> Iterator[Lease]:
     except CheckpointError as error:
         raise SavepointError(f"{error}, and run the same command again") from error
     with lease.held():
+        yield lease
+
+
+@contextmanager
+def holding_current(root: Files, record: JobRecord, what: str) -> Iterator[Lease]:
+    """Hold the lease of the epoch of a record, as `holding`. Refuse one that is not current any more.
+
+    Between the look at the pointer and the lease, a restore or reset may have come to its end.
+    """
+    with holding(epoch_folder(root, record.epoch), record.name, what) as lease:
+        require_still_current(root, record)
         yield lease

@@ -2,7 +2,8 @@
 
     1  Check everything before anything is changed: the job is stopped, the folder is that job's, each table is that
        job's and still has its version (`checks.py`).
-    2  Hold the lease of the current epoch: no job starts meanwhile, and no other restore runs.
+    2  Hold the lease of the current epoch: no job starts meanwhile, and no other restore runs. If the savepoint was
+       made from another checkpoint, hold that of this one, too, until all is done: its job writes to the tables.
     3  Write the copy, each file checked, into the folder of a new epoch, with what is to be done with the tables.
     4  Let that epoch be current: one step. Before it, nothing has changed but that a folder is there which nobody
        reads. From it on, no job starts before the tables are back, too.
@@ -27,6 +28,7 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.engine.job.lease import Lease
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding, require_stopped
@@ -60,7 +62,9 @@ from panekeeper.state.checkpoint.job_record import (
     read_tables,
     write_last_savepoint,
 )
+from panekeeper.state.checkpoint.lease import read_owner
 from panekeeper.state.errors import CheckpointError
+from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,6 +79,7 @@ OnStep = Callable[[str], None]
 """Called with the name of a step, of `STEPS`, when it is done."""
 
 _WHAT = "the restore of job"
+_log = logger("restore")
 
 
 def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
@@ -126,14 +131,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     target = target_at(root, manifest.job)
     _require_stopped(target, manifest)
     with ExitStack() as held:
-        require_held: Callable[[], None] = lambda: None  # noqa: E731 -- there is no epoch that a job could start from
-        if not dry_run and target.current is not None:
-            require_held = held.enter_context(holding(target.current, manifest.job, _WHAT)).require_held  # 2
-            if not target.is_unchanged():  # a restore or reset came to its end between the look and the lease
-                raise SavepointRefused(
-                    f"{root.root} was restored or reset just now. Nothing was changed; run the same restore again if "
-                    "it is still needed"
-                )
+        here, origin = (None, None) if dry_run else _hold(held, target, manifest)  # 2
         pending = target.pending()
         completes = pending is not None and _is_of(pending, archive, manifest)
         shared = SharedTables.of(manifest, target)
@@ -153,20 +151,24 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                 assert target.current is not None, "something of it is pending"
                 record = read_record(target.current)
                 assert record is not None, "it was current, so it was whole"
-                roll_forward(target.current, record, session, require_held, confirmed=confirmed, on_step=on_step)
+                roll_forward(
+                    target.current, record, session, _held_by(here, origin), confirmed=confirmed, on_step=on_step
+                )
                 return preview
             copy, record = _write_epoch(archive, shared, preview.epoch, progress, transform)  # 3
             on_step("copied")
             with holding(copy, manifest.job, _WHAT) as lease:  # before a start can see it
                 if if_unchanged:
                     _require_same_batch(target, manifest)
-                require_held()
+                _held_by(here, origin)()
                 try:
                     switch(root, target.content, Pointer(name=record.name, id=record.id, epoch=record.epoch))  # 4
                 except CheckpointError as error:
                     raise SavepointRefused(str(error)) from error
                 on_step("current")
-                roll_forward(copy, record, session, lease.require_held, confirmed=confirmed, on_step=on_step)  # 5
+                roll_forward(  # 5
+                    copy, record, session, _held_by(lease, origin), confirmed=confirmed, on_step=on_step
+                )
     return preview
 
 
@@ -174,15 +176,63 @@ def _require_stopped(target: Target, manifest: Manifest) -> None:
     """Refuse while a job runs here, or where the savepoint was made: its tables would go back below it."""
     if target.current is not None:
         require_stopped(target.current)
+    if (origin := _origin(target, manifest)) is not None and origin.current is not None:
+        require_stopped(origin.current)
+
+
+def _origin(target: Target, manifest: Manifest) -> Target | None:
+    """Return the checkpoint from which the savepoint was made; None if it is here, is gone, or somebody else's by now.
+
+    It is here, too, if the same folder has several names: both have one owner of the lease.
+    """
     made_at = checkpoint_at(manifest.checkpoint, target.root.s3)
     if made_at.root == target.root.root:
-        return
+        return None
     try:
         origin = target_at(made_at, manifest.job)
     except (SavepointRefused, ArchiveError, OSError):
-        return  # it is gone, or somebody else's by now
-    if origin.current is not None:
-        require_stopped(origin.current)
+        return None
+    if origin.current is None or target.current is None:
+        return origin
+    here, there = read_owner(target.current), read_owner(origin.current)
+    return None if here is not None and there is not None and here.token == there.token else origin
+
+
+def _hold(held: ExitStack, target: Target, manifest: Manifest) -> tuple[Lease | None, Lease | None]:
+    """Do step 2 until the block ends; return the lease here, and that of the origin. None: no job can start there.
+
+    An origin that this process cannot write to is not held: it may be read-only, as after a loss of its region. A job
+    that starts there nevertheless finds itself fenced off before its next commit.
+    """
+    here = there = None
+    if target.current is not None:
+        here = held.enter_context(holding(target.current, manifest.job, _WHAT))
+    origin = _origin(target, manifest)
+    if origin is not None and origin.current is not None:
+        try:
+            there = held.enter_context(holding(origin.current, manifest.job, _WHAT))
+        except SavepointRefused:
+            raise
+        except SavepointError as error:
+            _log.warning("no lease is held where the savepoint was made, so start no job there: %s", error)
+    for one in (target, origin):
+        if one is not None and not one.is_unchanged():  # another one came to its end between the look and the lease
+            raise SavepointRefused(
+                f"{one.root.root} was restored or reset just now. Nothing was changed; run the same restore again if "
+                "it is still needed"
+            )
+    return here, there
+
+
+def _held_by(*leases: Lease | None) -> Callable[[], None]:
+    """Return what raises unless each of the leases is held still."""
+
+    def require_held() -> None:
+        for lease in leases:
+            if lease is not None:
+                lease.require_held()
+
+    return require_held
 
 
 def _is_of(pending: Begin, archive: Archive, manifest: Manifest) -> bool:

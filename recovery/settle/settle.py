@@ -51,7 +51,12 @@ from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.checkpoint import current_folder, holding, require_current_record, require_stopped
+from panekeeper.recovery.jobs.checkpoint import (
+    current_folder,
+    holding_current,
+    require_current_record,
+    require_stopped,
+)
 from panekeeper.recovery.jobs.tables import require_fitting_tables
 from panekeeper.recovery.replay.recorded_rows import recorded_batches, require_job
 from panekeeper.recovery.settle.panes import (
@@ -163,9 +168,10 @@ def settle(
     if reason is not None and reason not in REASONS:
         raise DeclarationError(f"reason is {reason!r}; rows can be settled that were quarantined as LATE or USER_ERROR")
     from_when = read_since(since)
-    files = current_folder(checkpoint_at(checkpoint, s3))
+    root = checkpoint_at(checkpoint, s3)
+    files = current_folder(root)
     record = require_current_record(files)
-    with _stopped(files, record, dry_run=dry_run) as require_held:  # 1
+    with _stopped(root, files, record, dry_run=dry_run) as require_held:  # 1
         batch = _last_batch(files)
         pipeline = _pipeline(job, files, record, batch)
         tables, panes = read_tables(files), list[SettledPane]()
@@ -226,13 +232,13 @@ def _require_plain(job: DeltaJob) -> None:
 
 
 @contextmanager
-def _stopped(files: Files, record: JobRecord, *, dry_run: bool) -> Iterator[Callable[[], None]]:
+def _stopped(root: Files, files: Files, record: JobRecord, *, dry_run: bool) -> Iterator[Callable[[], None]]:
     """Let no job run, and yield what is called before each commit."""
     if dry_run:
         require_stopped(files)
         yield lambda: None
         return
-    with holding(files, record.name, "the settlement of job") as lease:
+    with holding_current(root, record, "the settlement of job") as lease:
         yield lease.require_held
 
 

@@ -29,7 +29,7 @@ from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.jobs.checkpoint import current_folder, holding, require_current_record
+from panekeeper.recovery.jobs.checkpoint import current_folder, holding_current, require_current_record
 from panekeeper.recovery.jobs.tables import require_owned
 from panekeeper.recovery.savepoint.catalog import active_markers, no_savepoints, readable_savepoints
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
@@ -101,6 +101,7 @@ class Upkeep:
 class _Wanted:
     """What is to be done with each table; `is_held`: no job can start meanwhile."""
 
+    root: Files
     checkpoint: Files
     record: JobRecord
     is_held: bool
@@ -113,7 +114,7 @@ class _Wanted:
 
     def stopped(self, *, needed: bool) -> AbstractContextManager[Any]:
         """Let no job start on the checkpoint while a block lasts, if that is needed."""
-        return holding(self.checkpoint, self.record.name, "the upkeep of job") if needed else nullcontext()
+        return holding_current(self.root, self.record, "the upkeep of job") if needed else nullcontext()
 
 
 def maintain(  # noqa: PLR0913 -- all but one have a default that fits
@@ -155,8 +156,10 @@ def maintain(  # noqa: PLR0913 -- all but one have a default that fits
         SavepointError: there is no checkpoint of Panekeeper, or a table is gone.
         StateError: the checkpoint is damaged.
     """
-    folder, length = current_folder(checkpoint_at(checkpoint, s3)), timedelta(microseconds=to_us(retain, "retain"))
+    root, length = checkpoint_at(checkpoint, s3), timedelta(microseconds=to_us(retain, "retain"))
+    folder = current_folder(root)
     wanted = _Wanted(
+        root=root,
         checkpoint=folder,
         record=require_current_record(folder),
         is_held=vacuum and length < WEEK and not dry_run,

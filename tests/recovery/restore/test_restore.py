@@ -10,14 +10,24 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse
+from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.checkpoint import holding_current
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.prune import prune_epochs
 from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.state.checkpoint.epochs import Pointer, current_epoch, is_begun, read_begin, read_pointer, switch
-from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, SAVEPOINT_FILE, claim_file
+from panekeeper.state.checkpoint.folder import (
+    FLUSHED_FILE,
+    JOB_FILE,
+    RUNNING_FILE,
+    SAVEPOINT_FILE,
+    LocalFolder,
+    claim_file,
+)
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
+from panekeeper.state.checkpoint.lease import read_owner
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
@@ -189,6 +199,99 @@ def test_of_two_restores_at_the_same_time_one_is_refused(stored_job: FakeCheckpo
                 restore(archive, "one")
 
     assert restore(archive, "one", on_step=start_another).epoch == 1
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["at once", "completed after a kill"])
+def test_no_job_starts_where_the_savepoint_was_made_until_it_is_restored_elsewhere(
+    stored_job: FakeCheckpoint, archive: MemoryArchive, *, killed: bool
+) -> None:
+    """It has the tables: what it wrote after the fence would be nowhere, and what it wrote before would go back (A2).
+
+    A supervisor starts it again at any time. Afterwards it is as it was, also what says that its last job has crashed.
+    """
+    savepoint(stored_job.root, "one", to=archive)
+    stored_job.lease(pid=2**22 + 1)
+    before, crashed = stored_job.contents(), read_owner(stored_job.files)
+    tried, elsewhere = list[str](), f"{stored_job.root}-new"
+    if killed:
+        killed_at("current", archive, checkpoint=elsewhere)
+
+    def start_origin(step: str) -> None:
+        with pytest.raises(CheckpointInUse, match=r"the restore of job 'readings' .* runs on"):
+            acquire(stored_job.files, "readings")
+        tried.append(step)
+
+    restore(archive, "one", checkpoint=elsewhere, on_step=start_origin)
+    assert tried == [*STEPS[2 * killed :]]
+    assert read_owner(stored_job.files) == crashed
+    assert stored_job.contents() | {RUNNING_FILE: ""} == before | {RUNNING_FILE: ""}
+    acquire(stored_job.files, "readings").release("ended")
+
+
+def test_a_restore_elsewhere_stops_if_a_job_has_taken_over_where_the_savepoint_was_made(
+    stored_job: FakeCheckpoint, archive: MemoryArchive
+) -> None:
+    """The restore was suspended for longer than its lease. The same call completes it once that job is stopped."""
+    savepoint(stored_job.root, "one", to=archive)
+    elsewhere = f"{stored_job.root}-new"
+
+    def take_over(step: str) -> None:
+        if step == "current":
+            stored_job.files.remove(claim_file(1))  # as whoever takes over does
+            stored_job.files.remove(RUNNING_FILE)
+            stored_job.lease(pid=os.getpid())
+
+    for _ in range(2):
+        with pytest.raises((CheckpointInUse, SavepointRefused)):
+            restore(archive, "one", checkpoint=elsewhere, on_step=take_over)
+    assert not is_begun(FakeCheckpoint.at(elsewhere).files)
+    stored_job.files.remove(RUNNING_FILE)
+    restore(archive, "one", checkpoint=elsewhere)
+    assert is_begun(FakeCheckpoint.at(elsewhere).files)
+
+
+def test_a_savepoint_is_restored_elsewhere_if_nothing_can_be_written_where_it_was_made(
+    job: FakeCheckpoint,
+    archive: MemoryArchive,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As after the loss of a region: no start can get a lease there either. The log says so."""
+    savepoint(job.folder, "one", to=archive)
+    write = LocalFolder.write
+
+    def read_only(self: LocalFolder, name: str, content: bytes, *, replace: bool = False) -> None:
+        if self.path.is_relative_to(job.folder):
+            raise PermissionError(f"{name}: read-only file system")
+        write(self, name, content, replace=replace)
+
+    monkeypatch.setattr(LocalFolder, "write", read_only)
+    with caplog.at_level("WARNING"):
+        restore(archive, "one", checkpoint=tmp_path / "new")
+    assert "no lease is held where the savepoint was made, so start no job there" in caplog.text
+    assert record(tmp_path / "new").epoch == 1
+
+
+def test_a_savepoint_that_was_made_under_another_name_of_the_folder_is_restored(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """Its lease is held once, and is that of both names."""
+    savepoint(job.folder, "one", to=archive)
+    (tmp_path / "link").symlink_to(job.folder)
+    restore(archive, "one", checkpoint=tmp_path / "link")
+    assert record(job.folder).epoch == 1
+
+
+def test_a_command_that_holds_an_epoch_holds_the_current_one(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+    """A restore had begun and ended between the look at the pointer and the lease: a job may run by now (A2)."""
+    savepoint(job.folder, "one", to=archive)
+    then = record(job.folder)
+    restore(archive, "one")
+    with pytest.raises(SavepointRefused, match="was restored or reset meanwhile"), holding_current(job.top, then, "it"):
+        pytest.fail("the epoch is over")
+    with holding_current(job.top, record(job.folder), "it") as lease:
+        lease.require_held()
 
 
 def test_a_restore_that_was_paused_changes_nothing_once_another_one_is_complete(
