@@ -25,10 +25,10 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import Step
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.testing.declared_json import from_json, to_json
 from panekeeper.framework.testing.results import Results
 from panekeeper.state.codec import STATE_VERSION
-from panekeeper.state.handler import StateHandler
 from panekeeper.state.store import MemoryStore
 
 CAPSULE_VERSION = 1
@@ -127,9 +127,8 @@ class Capsule:
                 f"version {CAPSULE_VERSION} with state of version {STATE_VERSION}: run it with the one that wrote it"
             )
         try:
-            key, expected, spec = _table_of(stored["key"]), stored["expected"], from_json(stored["declaration"])
-            if isinstance(spec.operator, StateHandler):  # one object, which is the first of the handlers
-                spec = replace(spec, handlers=(spec.operator, *spec.handlers[1:]))
+            spec = _joined(from_json(stored["declaration"]))
+            key, expected = _table_of(stored["key"]), stored["expected"]
             return Capsule(
                 job=stored["job"],
                 batch=stored["batch"],
@@ -146,6 +145,14 @@ class Capsule:
             )
         except (KeyError, TypeError, ValueError, pa.ArrowException) as error:
             raise DeclarationError(f"the capsule is damaged ({error!r}); make it again") from error
+
+
+def _joined(spec: JobSpec) -> JobSpec:
+    """Return a spec whose operator and listeners, where they are state handlers, too, are one object as that again."""
+    operator: Any = spec.operator
+    own = (operator.operator, *operator.listeners) if isinstance(operator, OperatorWithListeners) else (operator,)
+    by_kind: dict[type, Any] = {type(one): one for one in own}
+    return replace(spec, handlers=tuple(by_kind.get(type(one), one) for one in spec.handlers))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,18 +64,19 @@ class _Watched(MemoryJob):
     def __init__(self, script: ScriptedJob) -> None:
         super().__init__(script)
         self.lost = ""
-        self._before: dict[_Attribute, Any] = {}
+        self._before: dict[int, dict[_Attribute, Any]] = {}
 
     def run_group(self, spec: JobSpec, checkpoint: BatchCheckpoint, steps: list[Step]) -> BatchOutcome:
-        begun = _Runner(cloudpickle.loads(cloudpickle.dumps(spec)), self.store.copy(), checkpoint)  # type: ignore[no-untyped-call]
+        store, group = self.stores[checkpoint.group], checkpoint.group
+        begun = _Runner(cloudpickle.loads(cloudpickle.dumps(spec)), store.copy(), checkpoint)  # type: ignore[no-untyped-call]
         begun.run([])  # as its objects are before the first event
         now = _attributes(begun.used)
-        for (place, name), value in self._before.items():
+        for (place, name), value in self._before.get(group, {}).items():
             if not self.lost and not _is_same(value, now.get((place, name))):
                 self.lost = _said_of(_objects(begun.used)[place], name)
-        runner = _Runner(spec, self.store, checkpoint)
+        runner = _Runner(spec, store, checkpoint)
         outcome = runner.run(steps)
-        self._before = _attributes(runner.used)
+        self._before[group] = _attributes(runner.used)
         return outcome
 
 

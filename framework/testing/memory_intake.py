@@ -9,15 +9,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.framework.core.row_json import objects
+from panekeeper.framework.declarations.arrow_types import python_rows
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.engine.flow import packing, row_checks
-from panekeeper.framework.engine.flow.intake import Intake
+from panekeeper.framework.engine.flow.pipeline import InputPort
 from panekeeper.framework.testing.sql import holds
 
 _US_UTC = pa.timestamp("us", tz="UTC")
@@ -37,12 +39,12 @@ class CheckedRows:
 
 
 class MemoryIntake:
-    """The intake of one port: what the stream declares, and the columns that travel."""
+    """The intake of one port: what the stream declares, the columns that travel, and how many key groups there are."""
 
-    def __init__(self, intake: Intake, carried: list[str], columns: pa.Schema) -> None:
-        self._intake, self._carried = intake, carried
-        self._rest = [name for name in columns.names if name not in carried]
-        rules = {packing.MARK_AFTER_ROW: intake.punctuation, "window": intake.marks}
+    def __init__(self, port: InputPort, columns: pa.Schema, groups: int = 1) -> None:
+        self._intake, self._carried, self._groups = port.intake, port.carried_columns, groups
+        self._rest = [name for name in columns.names if name not in port.spec.columns.names]
+        rules = {packing.MARK_AFTER_ROW: port.intake.punctuation, "window": port.intake.marks}
         self._marks = {kind: rule for kind, rule in rules.items() if rule is not None}
 
     @property
@@ -63,7 +65,7 @@ class MemoryIntake:
             is_good &= ~is_bad
         times = pa.nulls(size, pa.int64()) if event is None else pc.if_else(pa.array(is_good), event, None)
         columns: dict[str, Any] = {
-            packing.KEY_GROUP_COLUMN: pa.array(np.zeros(size, dtype=np.int32)),
+            packing.KEY_GROUP_COLUMN: pa.array(self._group_of_each(rows)),
             packing.EVENT_TIME_COLUMN: pc.cast(times, _US_UTC),
             packing.ARRIVAL_TIME_COLUMN: arrived if intake.idle is None else pa.array(np.full(size, now_us)),
             packing.REJECT_COLUMN: self._rejections(rows, reasons, (event, arrival, arrived), now_us),
@@ -78,6 +80,15 @@ class MemoryIntake:
             columns[packing.MARK_VALUE] = pa.nulls(size, pa.int64())
             columns[packing.MARK_TEXT] = pa.nulls(size, pa.string())
         return CheckedRows(table=pa.table(columns), latest_us=pc.max(times).as_py())
+
+    def _group_of_each(self, rows: pa.Table) -> np.ndarray:
+        """Return the key group of each row: by a hash of its partition, which is another one than Spark's."""
+        found = np.zeros(rows.num_rows, dtype=np.int32)
+        if self._groups > 1:
+            for place, key in enumerate(python_rows(rows.select([*self._intake.partition_by]))):
+                same = [one + 0.0 if isinstance(one, float) else one for one in key.values()]  # -0.0 becomes 0.0
+                found[place] = crc32(repr(same).encode()) % self._groups
+        return found
 
     def _column(self, name: str, rows: pa.Table, is_good: np.ndarray) -> Any:
         """Return a column that travels; a condition is tried on good rows only."""

@@ -1,15 +1,15 @@
 """Plays a script without Spark, through the stages that the rows of a job pass.
 
-The declaration is made by the builder; rows are checked (`memory_intake.py`), packed and put in order, and a key group
-is built for every micro-batch from what is stored. One key group has all partitions: results do not depend on their
-number.
+The declaration is made by the builder; rows are checked (`memory_intake.py`), packed and put in order, and each key
+group is built for every micro-batch from what is stored. There are as many as `key_groups=` says; one, if it does not:
+results do not depend on their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import cloudpickle
@@ -30,69 +30,105 @@ from panekeeper.state.store import MemoryStore
 if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
 
-_GROUP = 0
-
 
 def run_in_memory(script: ScriptedJob) -> Results:
     """Play a script in memory."""
     return MemoryJob(script).play()
 
 
-class MemoryJob:
-    """A job of one key group. What persists between micro-batches is `store`, and what the progress of rows is.
+@dataclass(frozen=True, kw_only=True)
+class MemoryBatch:
+    """What a micro-batch did.
 
     Attributes:
-        spec: what is computed.
-        store: what is stored.
+        number: its number.
+        packed: the rows, time and commands that came, as all key groups get them.
+        steps: the same as the steps of each key group.
+        checkpoint: which checkpoint it is for the state handlers of the first key group; None without such.
+        outcomes: what each key group did.
+    """
+
+    number: int
+    packed: Sequence[PackedRow]
+    steps: Sequence[Sequence[Step]]
+    checkpoint: BatchCheckpoint | None
+    outcomes: Sequence[BatchOutcome]
+
+
+class MemoryJob:
+    """A job in memory. What persists between micro-batches is `stores`, and what the progress of rows is.
+
+    Attributes:
+        pipeline: the declared job.
+        spec: what its workers need.
+        stores: what is stored, by key group.
     """
 
     def __init__(self, script: ScriptedJob) -> None:
+        """Declare the job. Raises `DeclarationError` for what a job would refuse."""
         self._script = script
         computation = script.computation([ScriptedStream(port.columns) for port in script.ports])
-        pipeline = computation._pipeline  # noqa: SLF001 -- the kit is part of the framework
-        self.spec = pipeline.spec
+        self.pipeline = pipeline = computation._pipeline  # noqa: SLF001 -- the kit is part of the framework
+        self.spec: JobSpec = pipeline.spec
         self._declared = cloudpickle.dumps(pipeline.spec)  # type: ignore[no-untyped-call]
         self._ports = pipeline.ports
+        self._groups = range(pipeline.intake.key_groups or 1)
         self._intakes = [
-            MemoryIntake(port.intake, port.carried_columns, declared.arrow_columns)
+            MemoryIntake(port, declared.arrow_columns, len(self._groups))
             for port, declared in zip(self._ports, script.ports, strict=True)
         ]
         packers = [
-            port.packer((_GROUP,), None, has_rest=intake.has_rest)
+            port.packer(tuple(self._groups), None, has_rest=intake.has_rest)
             for port, intake in zip(self._ports, self._intakes, strict=True)
         ]
         if script.has_watermarks:  # the rows make no progress of their own
             packers = [replace(packer, watermark_delay_us=None) for packer in packers]
         self._packers = packers
         self._orderings = tuple(port.ordering() for port in self._ports)
-        self.store = MemoryStore()
+        self.stores = [MemoryStore() for _ in self._groups]
         self._run, self._no_batch_committed = 0, True
         self._latest_us: int | None = None
 
     def play(self) -> Results:
         """Run all micro-batches."""
-        results, packed, steps, watermark = Results(self.spec.windows), list[PackedRow](), list[Step](), None
+        results = Results(self.spec.windows)
+        for batch in self.batches():
+            self.add(results, batch)
+        return results
+
+    def batches(self) -> Iterator[MemoryBatch]:
+        """Run the micro-batches, each when it is asked for."""
+        packed, steps, watermark = list[PackedRow](), list[list[Step]]([] for _ in self._groups), None
         for batch in self._script.batches:
             if batch.is_start:
                 self._run, self._no_batch_committed = self._run + 1, batch.number == 0
-                self.store = self.store.copy()
-            if self._script.has_watermarks or not steps:  # one that follows the rows moves between micro-batches
+                self.stores = [store.copy() for store in self.stores]
+            if self._script.has_watermarks or not steps[0]:  # one that follows the rows moves between micro-batches
                 watermark = self._watermark(batch)
             part = [*self._control(batch)]
             for place, rows in enumerate(batch.tables):
                 part += self._pack(place, rows, batch.now_us, watermark)
             packed += part
-            steps += [*self._watermark_steps(watermark), *to_steps(part, self._orderings)]
+            for group, own in enumerate(steps):
+                of_group = [row for row in part if row.g == group]
+                own += [*self._watermark_steps(watermark), *to_steps(of_group, self._orderings)]
             if not batch.is_continued:
-                self._add(results, batch.number, packed, self._outcome(batch.number, steps))
-                packed, steps = [], []
-        return results
+                outcomes = [self._outcome(group, batch.number, own) for group, own in enumerate(steps)]
+                yield MemoryBatch(
+                    number=batch.number,
+                    packed=packed,
+                    steps=steps,
+                    checkpoint=self._checkpoint(0, batch.number) if self.spec.handlers else None,
+                    outcomes=outcomes,
+                )
+                packed, steps = [], [[] for _ in self._groups]
 
     def _control(self, batch: ScriptBatch) -> Iterator[PackedRow]:
-        """Yield the row of the control stream of a micro-batch that begins a run, or for which the clock has moved."""
+        """Yield the rows of the control stream of a micro-batch that begins a run, or for which the clock has moved."""
         kind = "resume" if batch.is_start else "clock"
         if batch.is_start or batch.is_tick:
-            yield PackedRow(_GROUP, 0, kind, None, BEFORE_ALL_PARTITIONS, batch.number, batch.now_us, None)
+            for group in self._groups:
+                yield PackedRow(group, 0, kind, None, BEFORE_ALL_PARTITIONS, batch.number, batch.now_us, None)
 
     def _watermark(self, batch: ScriptBatch) -> int | None:
         """Return the watermark before the rows of a micro-batch, us; None before the first."""
@@ -122,33 +158,40 @@ class MemoryJob:
         for batch in self._packers[place].packed(checked.table.to_batches(), part=0, watermark=known):
             yield from PackedRow.each(batch)
 
-    def _outcome(self, number: int, steps: list[Step]) -> BatchOutcome:
+    def _outcome(self, group: int, number: int, steps: list[Step]) -> BatchOutcome:
         """Run a micro-batch with newly made objects of the user, as each batch of a job has them."""
-        spec: JobSpec = cloudpickle.loads(self._declared)
-        checkpoint = BatchCheckpoint(
-            checkpoint=number, group=_GROUP, run=self._run, no_batch_committed=self._no_batch_committed
-        )
-        return self.run_group(spec, checkpoint, steps)
+        return self.run_group(self.new_spec(), self._checkpoint(group, number), steps)
 
     def run_group(self, spec: JobSpec, checkpoint: BatchCheckpoint, steps: list[Step]) -> BatchOutcome:
-        """Run a micro-batch, and write the state."""
-        return KeyGroupRunner(spec, self.store, checkpoint).run(steps)
+        """Run a micro-batch of the key group that the checkpoint names, and write its state."""
+        return KeyGroupRunner(spec, self.stores[checkpoint.group], checkpoint).run(steps)
 
-    def _add(self, results: Results, number: int, packed: list[Any], outcome: BatchOutcome) -> None:
-        for window, one in outcome.parts.items():
-            results.add(one.results, number, window)
-        for row in packed:
-            if row.kind == "rejected":
-                table = from_segment(row.body)
-                results.quarantine += quarantined(in_quarantine_of(self.spec, table, row.port), number)
-        results.quarantine += quarantined(outcome.rejected, number)
-        counts = (
-            outcome.counts
-            | input_counts(packed)
-            | {
-                "firings": outcome.firings,
-                "missed_panes": outcome.missed_panes,
-            }
+    def new_spec(self) -> JobSpec:
+        """Return what the workers need, with newly made objects of the user."""
+        found: JobSpec = cloudpickle.loads(self._declared)
+        return found
+
+    def _checkpoint(self, group: int, number: int) -> BatchCheckpoint:
+        """Return which checkpoint a micro-batch is for the state handlers of a key group."""
+        return BatchCheckpoint(
+            checkpoint=number, group=group, run=self._run, no_batch_committed=self._no_batch_committed
         )
-        for name in results.counts:
-            results.counts[name] += counts[name]
+
+    def add(self, results: Results, batch: MemoryBatch) -> None:
+        """Add what a micro-batch did to the results of a script."""
+        for outcome in batch.outcomes:
+            for window, one in outcome.parts.items():
+                results.add(one.results, batch.number, window)
+        for row in batch.packed:
+            if row.kind == "rejected":
+                table = from_segment(row.body or b"")
+                results.quarantine += quarantined(in_quarantine_of(self.spec, table, row.port), batch.number)
+        came = input_counts(batch.packed)
+        for outcome in batch.outcomes:
+            results.quarantine += quarantined(outcome.rejected, batch.number)
+            counts = outcome.counts | dict.fromkeys(came, 0)
+            counts |= {"firings": outcome.firings, "missed_panes": outcome.missed_panes}
+            for name in results.counts:
+                results.counts[name] += counts[name]
+        for name, number in came.items():
+            results.counts[name] += number

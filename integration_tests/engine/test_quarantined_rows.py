@@ -42,7 +42,7 @@ COLUMNS = {
 def test_every_row_of_the_quarantine_is_read_back_with_the_schema_of_the_stream(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """A rejected row and a late one, by a job whose aggregate reads no column: every type, and a variant as text."""
+    """A rejected row and a late one, by a job whose aggregate reads no column, and orders by one."""
     values = ", ".join(f"{value} AS `{name}`" for name, value in COLUMNS.items())
     for number, (minute, ok) in enumerate([("30", "true"), ("01", "true"), ("31", "false")]):
         row = (
@@ -53,7 +53,13 @@ def test_every_row_of_the_quarantine_is_read_back_with_the_schema_of_the_stream(
     stream = spark.readStream.schema(given.schema).option("maxFilesPerTrigger", 1).parquet(str(tmp_path / "in"))
     job = (
         windowed(
-            stream, name="q", partition_by="sensor", event_time="at", watermark="1 minute", reject={"BAD": "NOT ok"}
+            stream,
+            name="q",
+            partition_by="sensor",
+            event_time="at",
+            watermark="1 minute",
+            order_by="whole",
+            reject={"BAD": "NOT ok"},
         )
         .window(TimeInterval("1 minute"))
         .aggregate(n=agg.count())

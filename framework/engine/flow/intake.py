@@ -279,14 +279,14 @@ class Intake:
         except Exception as error:
             raise DeclarationError(f"a column has a type that Arrow cannot carry: {error}") from error
 
-    def rest(self, carried: Sequence[str]) -> Column | None:
-        """Return what the quarantine needs of a row beside the carried columns; None: nothing.
+    def rest(self, read: Sequence[str]) -> Column | None:
+        """Return what the quarantine needs of a row beside the columns that the job reads; None: nothing.
 
         What Arrow does not carry as it is, such as an interval or a variant, is there as Spark's JSON.
         """
         plain = [name for name in self.user_columns if _is_plain(self._type(name))]
         others = [column(name) for name in self.user_columns if name not in plain]
-        parts = [column(name) for name in plain if name not in carried]
+        parts = [column(name) for name in plain if name not in read]
         parts += [F.to_json(F.struct(*others), AS_JSON).alias(REST_AS_JSON)] if others else []
         return F.struct(*parts) if parts else None
 

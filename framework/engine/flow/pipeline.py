@@ -128,7 +128,7 @@ class InputPort:
     ) -> tuple[DataFrame, Packer]:
         """Return the port's rows as a packer takes them, and that; arguments as for `packed` and `packer`."""
         intake = replace(self.intake, key_groups=len(ids))
-        rest = intake.rest(self.carried_columns) if quarantines else None
+        rest = intake.rest(self.spec.columns.names) if quarantines else None  # those that only order rows are dropped
         packer = self.packer(ids, watermark, has_rest=rest is not None)
         rows = intake.rows(
             self.carried_columns,

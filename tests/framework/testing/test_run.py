@@ -228,6 +228,30 @@ def test_two_streams_are_joined() -> None:
         run(ports={"a": {}, "b": {}}, join_within={}, **how)
 
 
+def test_a_late_row_has_the_columns_that_only_order_rows() -> None:
+    """`order_by=` reads a column that no aggregate does; the quarantine has it all the same."""
+    found = run(
+        TimeInterval(10),
+        **{**TIMED, "schema": "k string, t timestamp, v long, place long, note string"},
+        aggregates={"n": agg.count()},
+        order_by=["place"],
+        script=[Watermark(50), [{"k": "a", "t": 1, "v": 2, "place": 7, "note": "late"}]],
+    )
+    assert [row["row"] for row in found.quarantine] == [
+        {"k": "a", "t": "1970-01-01T00:00:01.000000Z", "v": 2, "place": 7, "note": "late"}
+    ]
+
+
+def test_results_are_the_same_in_as_many_key_groups_as_are_asked_for() -> None:
+    """Partitions are spread over them; limits on partitions need one, whatever is asked for."""
+    rows = [{"k": key, "t": at, "v": at} for at, key in enumerate("abcabdeabf")]
+    how: dict[str, Any] = {**TIMED, "aggregates": {"all": agg.collect("v")}, "script": [rows, Watermark(6), rows]}
+    one, several = (run(TimeInterval(5, discard_age=9), **how, key_groups=number) for number in (1, 3))
+    assert {repr(row) for row in one} == {repr(row) for row in several}
+    assert [row["k"] for row in one] != [row["k"] for row in several]  # they are processed apart
+    assert (one.counts, len(one.quarantine)) == (several.counts, len(several.quarantine))
+
+
 def test_an_idle_stream_goes_on_with_the_clock_of_the_script() -> None:
     """Without a further row."""
     how: dict[str, Any] = TIMED | {"aggregates": SUM, "script": [[{"k": "a", "t": 1, "v": 1}], Clock(9), Clock(20)]}

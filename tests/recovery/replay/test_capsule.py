@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from panekeeper import (
     Count,
     Cumulate,
     DeclarationError,
+    Listener,
     Operator,
     Session,
     Sliding,
     SlidingByRow,
+    StateContext,
+    StateHandler,
     TimeInterval,
     Tumbling,
     agg,
@@ -32,7 +36,7 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.events import Event
-from panekeeper.framework.declarations.operator import Emit
+from panekeeper.framework.declarations.operator import Emit, OperatorWithListeners
 from panekeeper.framework.testing.results import as_dicts
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -40,7 +44,7 @@ from panekeeper.recovery.replay.capsule import case_of_group, masked, require_ma
 from panekeeper.recovery.replay.replay import GroupBatch
 from panekeeper.state.store import MemoryStore
 from panekeeper.testing import run_capsule
-from tests.framework.core.handler_batches import rows, run, spec
+from tests.framework.core.handler_batches import StatefulTotal, rows, run, spec
 
 SECOND = 1_000_000
 
@@ -51,6 +55,22 @@ class Names(Operator):
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Join them, in order of arrival."""
         emit(names=" ".join(map(str, event.column("name"))), n=len(event.column("name")))
+
+
+class ListeningCount(Listener, StateHandler):
+    """Counts the events across batches."""
+
+    def __init__(self) -> None:
+        self.events_seen = 0
+
+    def handle_event(self, event: Event) -> None:
+        self.events_seen += 1
+
+    def checkpoint(self, ctx: StateContext) -> None:
+        ctx.write("seen", self.events_seen)
+
+    def reset(self, ctx: StateContext) -> None:
+        self.events_seen = ctx.read("seen")
 
 
 AGGREGATES = {
@@ -184,6 +204,20 @@ def test_state_handlers_are_in_a_capsule_with_what_they_have_stored() -> None:
     assert case.has_others
     with pytest.raises(DeclarationError, match="mask names key, and what state handlers have stored"):
         require_maskable(made, ["key"])
+
+
+def test_an_operator_with_listeners_is_one_object_with_its_state() -> None:
+    """The handler that writes the state is the one that the events change, as in the job; so of a listener."""
+    operator, listener = StatefulTotal(), ListeningCount()
+    made, store = spec(listener, operator=operator), MemoryStore()
+    made = replace(made, operator=OperatorWithListeners(operator, (listener,)))
+    run(made, store, 0, rows(("a", 1), ("a", 2)))
+    checkpoint = BatchCheckpoint(checkpoint=1, group=0)
+    group = GroupBatch(group=0, spec=made, store=store, steps=[rows(("a", 4), ("a", 8))], checkpoint=checkpoint)
+    case = case_of_group(group, {"key": pa.scalar("a")}, job="j", batch=1)
+    ran = run_capsule(json.loads(json.dumps(case.to_json())))
+    assert ran.differences == ()
+    assert [row["total"] for row in ran.results] == [15]
 
 
 def test_a_capsule_that_was_changed_says_what_differs(tmp_path: Path) -> None:

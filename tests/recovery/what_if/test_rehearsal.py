@@ -63,8 +63,7 @@ def scripted(window: Any, script: list[Any], watermark: str) -> ScriptedJob:
 def checked(job: ScriptedJob, pipeline: Any) -> list[CheckedBatch]:
     """The micro-batches of a script, as the intake of a job has them."""
     intakes = [
-        MemoryIntake(port.intake, port.carried_columns, declared.arrow_columns)
-        for port, declared in zip(pipeline.ports, job.ports, strict=True)
+        MemoryIntake(port, declared.arrow_columns) for port, declared in zip(pipeline.ports, job.ports, strict=True)
     ]
     found = []
     for batch in job.batches:
