@@ -6,6 +6,7 @@ condition is one, and whether there are operators of Spark before the windows, o
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from pyspark.errors import AnalysisException
@@ -41,6 +42,12 @@ class _NoSession:
     """A session with the settings that Spark has by itself."""
 
     conf: dict[str, str] = {}  # noqa: RUF012 -- nobody writes it
+
+
+@lru_cache(maxsize=256)
+def _require_condition(condition: str, columns: pa.Schema) -> None:
+    """Raise as `sql.holds` for what is no condition on these columns; it is asked for each declaration again."""
+    holds(condition, columns.empty_table(), "the condition")
 
 
 class ScriptedStream(DataFrame):
@@ -85,7 +92,7 @@ class ScriptedStream(DataFrame):
     def selectExpr(self, *conditions: Any) -> ScriptedStream:  # noqa: N802 -- Spark's name
         """Return the stream of the truth values of a condition. Raises as `sql.holds`."""
         for one in conditions:
-            holds(one, self.arrow_columns.empty_table(), "the condition")
+            _require_condition(one, self.arrow_columns)
         return ScriptedStream(StructType([StructField("holds", BooleanType())]))
 
     def where(self, condition: Any) -> ScriptedStream:

@@ -187,7 +187,7 @@ class Quantiles(Tally):
     def entries_of(self, values: pa.Array) -> pa.Array:
         if self.is_exact:
             return super().entries_of(values)
-        return pa.array((absolute_code(values.cast(FLOAT64)) >> _BITS_LEFT_OUT).astype(np.int32))
+        return pa.array((absolute_code(values.cast(FLOAT64, safe=False)) >> _BITS_LEFT_OUT).astype(np.int32))
 
     def finish(self, state: State) -> pa.Array:
         state = self.with_empty_columns(state)
@@ -214,7 +214,7 @@ class Histogram(Tally):
     edges: tuple[float, ...]
 
     def entries_of(self, values: pa.Array) -> pa.Array:
-        doubles = raw_values(values.cast(FLOAT64))
+        doubles = raw_values(values.cast(FLOAT64, safe=False))
         return pa.array(np.searchsorted(np.array(self.edges), doubles, side="right").astype(np.int32))
 
     def finish(self, state: State) -> pa.Array:

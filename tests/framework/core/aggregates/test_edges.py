@@ -285,6 +285,14 @@ def test_quantiles_of_small_integers_are_exact() -> None:
     assert all(x.is_integer() for x in found)
 
 
+def test_integers_that_no_double_holds_are_counted_as_the_nearest() -> None:
+    """In buckets and bins, of either sign; a column of numbers of an order, say, ends no job."""
+    rows = pa.table({"x": pa.array([2**53 + 1, 2**63 - 1, -(2**63)], pa.int64())})
+    least, middle, most = result(agg.quantiles("x", [0.0, 0.5, 1.0]), rows)
+    assert (least, middle, most) == pytest.approx((-(2**63), 2**53, 2**63), rel=0.008)
+    assert result(agg.histogram("x", [0, 2**60]), rows) == [1, 1, 1]
+
+
 def test_extreme_numbers_have_quantiles() -> None:
     """Infinite ones, NaN above all, and those around 0, which count as 0."""
     odd = [-math.inf, -5e-324, 0.0, 5e-324, 1.7e308, math.inf, math.nan]
