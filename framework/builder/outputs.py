@@ -20,6 +20,7 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
+from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.display import Displayed, call_text
 from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import (
@@ -56,6 +57,7 @@ class Computation(Displayed):
     def _described(self) -> tuple[str, dict[str, Any]]:
         return f"declaration of job {self._pipeline.intake.name}", _declared(self._pipeline)
 
+    @named_options
     def to_delta(
         self,
         path: Place | None = None,
@@ -102,6 +104,7 @@ class Computation(Displayed):
         require_view(view, self._pipeline)
         return DeltaJob(self._pipeline, tables, _named=table is not None, _layout=layout)
 
+    @named_options
     def transform(self, *, checkpoint: str | os.PathLike[str]) -> DataFrame:
         """Return the results as a streaming DataFrame, for a sink of your own.
 
@@ -175,6 +178,7 @@ class DeltaJob(Displayed):
     def _spark(self) -> SparkSession:
         return self._pipeline.intake.df.sparkSession
 
+    @named_options
     def with_sink(self, sink: Sink) -> DeltaJob:
         """Return the job with a sink of your own beside its tables, which gets each row of the log, too.
 
@@ -202,6 +206,7 @@ class DeltaJob(Displayed):
         """Whether a sink of the user's own gets the results, too."""
         return self._sink is not None
 
+    @named_options
     def foreach_batch(self, function: Callable[[DataFrame, int], object]) -> DeltaJob:
         """Return the job with a function that gets the results of each batch, too, as `foreachBatch` of Spark's does.
 
@@ -220,6 +225,7 @@ class DeltaJob(Displayed):
         return self.with_sink(ForeachBatch(function))
 
     @without_own_frames
+    @named_options
     def start(
         self,
         *,
@@ -275,6 +281,7 @@ class DeltaJob(Displayed):
         )
         return start_job(CheckpointFiles(self._spark, place), start)
 
+    @named_options
     def reset_to_initial_state(self, *, checkpoint: str | os.PathLike[str], confirm: str | None = None) -> ResetPreview:
         """Discard the state of a stopped job: its next start begins as a new job would (docs/semantics.md section 7.4).
 

@@ -46,6 +46,7 @@ from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_groups
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.calendar import Calendar
+from panekeeper.framework.declarations.calls import meant_as_option, named_options
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import PaneFiringOptions
@@ -76,6 +77,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+@named_options
 def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     df: DataFrame,
     *,
@@ -187,6 +189,7 @@ class WindowedStream:
 
     _intake: Intake
 
+    @named_options
     def window(self, window: Window) -> StreamWithWindow:
         """Declare the window: which rows are computed on together, and when.
 
@@ -230,6 +233,7 @@ class WindowedStream:
         window = _with_found_columns(window, self._intake)
         return StreamWithWindow(_Input(self._in_arrival_order(window), window))
 
+    @named_options
     def windows(self, **windows: Window) -> StreamWithWindows:
         """Declare several windows on the same rows: one pass over the source, one checkpoint, a log for each.
 
@@ -330,7 +334,10 @@ class StreamWithWindow:
         conditions: dict[str, str] = {}
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
-                raise DeclarationError(f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')")
+                raise DeclarationError(
+                    f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')"
+                    f"{meant_as_option(name, [*options])}"
+                )
         if given:
             aggregates = {GROUPS: self._of_groups(given, aggregates)}
         for name, aggregate in aggregates.items():
@@ -386,6 +393,7 @@ class StreamWithWindow:
             columns = [intake.find("group_within", one) for one in ([columns] if isinstance(columns, str) else columns)]
         return of_groups(aggregates, columns, given.get("top"), given.get("by"), intake.partition_by)
 
+    @named_options
     def operator(
         self,
         operator: Operator,
@@ -551,6 +559,7 @@ class Ports:
     def __init__(self, inputs: Sequence[_Input]) -> None:
         self._inputs = inputs
 
+    @named_options
     def operator(
         self,
         operator: Operator,
@@ -576,6 +585,7 @@ class Ports:
             "or a job with .aggregate(...) for each stream"
         )
 
+    @named_options
     def join(self, *, how: PaneJoinKind = "inner", on: str | Sequence[str] | None = None) -> Computation:
         """Join the rows of two streams that lie in the same pane (docs/semantics.md section 16.2).
 
@@ -620,6 +630,7 @@ class PortsWithoutWindows:
     def __init__(self, intakes: Sequence[Intake]) -> None:
         self._intakes = intakes
 
+    @named_options
     def join_within(
         self,
         *,

@@ -4,6 +4,7 @@ Pure values, validated where they are written; no Spark.
 
 aggregates.py      which aggregates are there? the functions behind `agg`, which columns they read, what they return
 arrow_types.py     which Arrow type does a user mean by a type, or by the name of one?
+calls.py           which option did a user mean who uses the names of another system?
 display.py         how is a declaration, a job or a savepoint shown in a notebook?
 durations.py       how is a duration written, and what is it in microseconds?
 errors.py          which errors does Panekeeper raise on purpose, and which name did a user mean?

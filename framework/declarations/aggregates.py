@@ -23,6 +23,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from panekeeper.framework.declarations.arrow_types import arrow_type, require_nothing_cut_off, state_type
+from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.expressions import Term, parse, unknown_function
 from panekeeper.framework.declarations.parameters import declared_parameters
@@ -500,7 +501,7 @@ def expr(expression: str, *, where: str | None = None) -> Aggregate:
                 raise unknown_function(expression, name, known)
             try:
                 made = globals()[name](*arguments, **options)
-            except TypeError as error:
+            except DeclarationError as error:
                 raise DeclarationError(f"agg.expr({expression!r}): {error}") from None
         if made not in parts:
             parts.append(made)
@@ -614,6 +615,11 @@ _OTHER_NAMES = {
     "last_value": "last",
 }
 """What Spark and pandas call an aggregate -> its name here."""
+
+
+for _name in __all__:
+    if _name[0].islower():
+        globals()[_name] = named_options(globals()[_name])
 
 
 def __getattr__(name: str) -> Any:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, available_timezones
 
+from panekeeper.framework.declarations.calls import with_named_options
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
 from panekeeper.framework.declarations.windows import TimeInterval
@@ -69,6 +70,7 @@ class CalendarStart:
         return " ".join(words) or None
 
 
+@with_named_options
 @dataclass(frozen=True, init=False, repr=False)
 class Calendar(TimeInterval):
     """Panes in event time between instants of a zone's calendar, as long as the calendar has them.

@@ -17,6 +17,7 @@ from decimal import Decimal, InvalidOperation
 from numbers import Integral, Real
 from typing import Any
 
+from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.errors import DeclarationError
 
 Duration = int | float | Decimal | timedelta | str
@@ -71,6 +72,7 @@ def to_datetime_if_any(us: int | None) -> datetime | None:
         return None
 
 
+@named_options
 def seconds(value: float | Decimal) -> timedelta:
     """Return a duration of `value` seconds, exact to the microsecond.
 
@@ -83,6 +85,7 @@ def seconds(value: float | Decimal) -> timedelta:
     return _times("second", value)
 
 
+@named_options
 def minutes(value: float | Decimal) -> timedelta:
     """Return a duration of `value` minutes. Raises as `seconds`.
 
@@ -92,6 +95,7 @@ def minutes(value: float | Decimal) -> timedelta:
     return _times("minute", value)
 
 
+@named_options
 def hours(value: float | Decimal) -> timedelta:
     """Return a duration of `value` hours. Raises as `seconds`.
 
@@ -101,6 +105,7 @@ def hours(value: float | Decimal) -> timedelta:
     return _times("hour", value)
 
 
+@named_options
 def days(value: float | Decimal) -> timedelta:
     """Return a duration of `value` days. Raises as `seconds`.
 

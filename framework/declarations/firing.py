@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 from panekeeper.framework.declarations.aggregates import Aggregate, expr
+from panekeeper.framework.declarations.calls import with_named_options
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import require_count, require_positive
@@ -24,6 +25,7 @@ Fill = Literal["null", "last", "zero"]
 """What a pane without rows shows (docs/semantics.md section 6.11)."""
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Every:
     """How often something fires: by the wall clock, by rows, or by event time; one of the three.

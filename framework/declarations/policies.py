@@ -15,6 +15,7 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from panekeeper.framework.declarations.calls import with_named_options
 from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, as_plain_number, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.parameters import declared_parameters
@@ -144,6 +145,7 @@ class _SizeInTime(Policy):
         return {"policy": self.declared_as, "size_us": self.us}
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Count(_SizeInRows):
     """A number of rows (docs/semantics.md sections 2.1 and 3.3).
@@ -159,6 +161,7 @@ class Count(_SizeInRows):
     declared_as: ClassVar = "count"
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Time(_SizeInTime):
     """A length of arrival time: the wall clock, or the `arrival_time=` column. Event time has no part in it.
@@ -177,6 +180,7 @@ class Time(_SizeInTime):
     declared_as: ClassVar = "time"
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Delta(Policy):
     """A difference in an attribute, strictly more than `size` (docs/semantics.md sections 2.2 and 3.4).
@@ -275,6 +279,7 @@ class Delta(Policy):
         return {"policy": self.declared_as, "attribute": self.attribute, "size": self.number}
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Punctuation(Policy):
     """A mark in the stream, made by `windowed(punctuation=...)` or `marks=`. Only for tumbling windows.
@@ -312,6 +317,7 @@ class _CountAndTime(Policy):
         return {"policy": self.declared_as, "rows": self.count.size, "size_us": self.time.us}
 
 
+@with_named_options
 @dataclass(frozen=True, init=False, repr=False)
 class AnyOf(_CountAndTime):
     """A number of rows or a length of time, whichever is first (docs/semantics.md section 2.6).
@@ -329,6 +335,7 @@ class AnyOf(_CountAndTime):
     declared_as: ClassVar = "anyOf"
 
 
+@with_named_options
 @dataclass(frozen=True, init=False, repr=False)
 class AllOf(_CountAndTime):
     """Keeps a row only while both a number of rows and a length of time keep it (docs/semantics.md section 3.7).
@@ -344,6 +351,7 @@ class AllOf(_CountAndTime):
     declared_as: ClassVar = "allOf"
 
 
+@with_named_options
 @dataclass(frozen=True)
 class PartitionAge(_SizeInTime):
     """Evicts a partition when no row was inserted into it for this long (docs/semantics.md section 4.2).
@@ -359,6 +367,7 @@ class PartitionAge(_SizeInTime):
     declared_as: ClassVar = "partitionAge"
 
 
+@with_named_options
 @dataclass(frozen=True)
 class PartitionCount(_SizeInRows):
     """Keeps at most `size` partitions; the one least recently inserted into is evicted first, empty ones before it.
@@ -377,6 +386,7 @@ class PartitionCount(_SizeInRows):
     declared_as: ClassVar = "partitionCount"
 
 
+@with_named_options
 @dataclass(frozen=True)
 class TupleCount(_SizeInRows):
     """Keeps at most `size` rows in all partitions together, by evicting whole partitions.

@@ -9,7 +9,8 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.declarations.calls import is_of_another_system, meant_by
+from panekeeper.framework.declarations.errors import DeclarationError
 
 _WINDOWS: list[type[WindowOptions]] = []
 
@@ -52,10 +53,11 @@ def options_of(window: type[WindowOptions]) -> frozenset[str]:
 def _refusal(window: type[WindowOptions], name: str, value: Any) -> str:
     if name in window.refused:
         return f"{name} is {value!r}; {window.refused[name]}"
+    known = sorted(options_of(window))
     having = [one.__name__ for one in _WINDOWS if name in options_of(one)]
     if having:
         *others, last = having
         of = f"{', '.join(others)} and {last}" if others else last
-        return f"{name} is {value!r}, an option of {of} that {window.__name__} does not have; leave it out"
-    known = sorted(options_of(window))
-    return f"{window.__name__} has no option {name!r}{did_you_mean(name, known)} (options: {', '.join(known)})"
+        advice = meant_by(name, known) if is_of_another_system(name) else "; leave it out"
+        return f"{name} is {value!r}, an option of {of} that {window.__name__} does not have{advice}"
+    return f"{window.__name__}() has no option {name!r}{meant_by(name, known)}"

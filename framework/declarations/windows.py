@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
+from panekeeper.framework.declarations.calls import with_named_options
 from panekeeper.framework.declarations.durations import Duration, to_us, us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import (
@@ -37,6 +38,7 @@ LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""
 
 
+@with_named_options
 @dataclass(frozen=True)
 class TimeInterval(PaneFiringOptions, WindowOptions):
     """Panes of equal length in event time: `[k * period + offset, k * period + offset + duration)`.
@@ -159,6 +161,7 @@ class TimeInterval(PaneFiringOptions, WindowOptions):
         }
 
 
+@with_named_options
 class Cumulate(TimeInterval):
     """Panes in event time that begin together and end step after step: of each `size`, one after 1, 2, ... steps.
 
@@ -199,6 +202,7 @@ class Cumulate(TimeInterval):
         return {**super().declaration(), "cumulates": True}
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Session(FiringOptions, WindowOptions):
     """Sessions in event time: rows of one partition that are at most `gap` apart (docs/semantics.md section 15).
@@ -298,6 +302,7 @@ class Session(FiringOptions, WindowOptions):
         }
 
 
+@with_named_options
 @dataclass(frozen=True)
 class SlidingByRow(WindowOptions):
     """Windows of one length in event time that rows place: they end at, or begin after, each row of a partition.
@@ -378,6 +383,7 @@ CatchUp = Literal["once", "each", "skip"]
 """What happens to wall-clock work that became due while the process was down (docs/semantics.md section 7.5)."""
 
 
+@with_named_options
 @dataclass(frozen=True)
 class Tumbling(WindowOptions):
     """Keeps rows until the window is full, then evicts all at once and starts over (docs/semantics.md section 2).
@@ -423,6 +429,7 @@ class Tumbling(WindowOptions):
         return own | _declare_common_options(self.partition_eviction)
 
 
+@with_named_options
 @dataclass(frozen=True, kw_only=True)
 class Sliding(WindowOptions):
     """Keeps the newest rows and fires by a trigger of its own; every pair of policies is allowed.
@@ -476,6 +483,7 @@ class Sliding(WindowOptions):
         return own | _declare_common_options(self.partition_eviction)
 
 
+@with_named_options
 @dataclass(frozen=True, kw_only=True)
 class Batched(WindowOptions):
     """Changes its content only in batches: at a fixed period, or after a number of rows (docs/semantics.md section 8).

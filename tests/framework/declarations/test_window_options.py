@@ -51,7 +51,10 @@ def test_every_option_of_another_window_is_refused() -> None:
     refused = {(window, name) for window in MADE for name in OPTIONS if name not in options_of(window)}
     assert {(Session, "late"), (SlidingByRow, "early"), (Tumbling, "discard_age"), (Cumulate, "gap")} < refused
     for window, name in refused:
-        with pytest.raises(DeclarationError, match=rf"^{name} is 'x'[,;] .*(leave it out|instead|say it with|Sliding)"):
+        with pytest.raises(
+            DeclarationError,
+            match=rf"^{name} is 'x'[,;] .*(leave it out|instead|say it with|Sliding|did you mean|is for)",
+        ):
             window(**MADE[window], **{name: "x"})
 
 
@@ -94,7 +97,7 @@ def test_every_option_of_its_own_is_taken(window: Any) -> None:
         ),
         (
             lambda: Session(10, discard_aeg=5),  # type: ignore[call-arg]
-            "Session has no option 'discard_aeg'; did you mean 'discard_age'? (options: ",
+            "Session() has no option 'discard_aeg'; did you mean 'discard_age'?",
         ),
         (
             lambda: Calendar("day", zone="UTC", max_duration=5),

@@ -1,0 +1,238 @@
+"""Which option of a declaration did a user mean who calls it by the names, or in the order, of another system?
+
+Spark, Flink, Kafka Streams, Beam and bytewax call the same things otherwise. A call that does not fit is a
+`DeclarationError` with the name that fits, not Python's `TypeError`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+
+MEANT = {
+    "interval_duration size difference within gap": """
+        duration length width window window_duration window_size window_length interval span range of_size size
+    """,
+    "creation_period step every": """
+        slide slide_duration slide_interval sliding hop hop_size hop_duration advance advance_by period every stride
+        shift interval
+    """,
+    "interval_offset starts aligned": "offset start_time window_offset align_to origin start begin alignment align",
+    "discard_age": """
+        allowed_lateness lateness grace grace_period allow_late max_lateness retention until late_for ttl
+    """,
+    "gap": "gap_duration session_gap gap_size inactivity inactivity_gap timeout session_timeout max_gap",
+    "max_duration": "max_size max_length max_session cap",
+    "zone": "timezone time_zone tz zone_id zone_name",
+    "early trigger": "trigger triggers early_firing early_firings with_early_firings emit_every speculative",
+    "emit": "emit_mode emit_strategy output_mode suppress final emit_on",
+    "results": "accumulation accumulation_mode accumulating discarding retract",
+    "evict retain": "evictor eviction eviction_policy evict_policy keep",
+    "size rows retain top k at_most": "count n number rows num_rows max_rows max_count limit batch_size",
+    "size": "threshold amount delta seconds minutes time",
+    "period": "seconds minutes duration interval processing_time time",
+    "attribute column by columns": "attribute column field attr col cols column_name on key",
+    "partition_by group_within on": """
+        key keys key_by group_by groupby partition partition_key partition_keys partitioned_by by group
+    """,
+    "event_time": "timestamp timestamp_column time time_column event_time_column ts rowtime time_col timestamp_col",
+    "watermark": """
+        delay watermark_delay delay_threshold out_of_orderness max_out_of_orderness bounded_out_of_orderness
+        with_watermark max_delay
+    """,
+    "idle_after": "idleness idle_timeout idle with_idleness source_idle_timeout",
+    "dedupe": "deduplicate dedup drop_duplicates distinct unique subset",
+    "dedupe_for": "dedupe_within dedup_within ttl",
+    "arrival_time": "processing_time ingestion_time arrival proctime",
+    "order_by by": "sort sort_by order orderby order_by",
+    "where reject fires_when": "filter condition predicate having when",
+    "on_error": "error errors error_policy bad_records on_failure mode",
+    "name": "job_name app_name query_name id job_id uid step_id",
+    "key_groups": "parallelism max_parallelism num_partitions shuffle_partitions buckets",
+    "output": "schema output_schema output_type return_type returns result_type output_columns type dtype",
+    "handlers": "state state_handler state_handlers handler stateful",
+    "listeners": "listener observers callbacks",
+    "path": "log location folder output_path uri dir save_path output",
+    "table": "table_name into name",
+    "view": "current latest snapshot upsert merge_into",
+    "quarantine": "rejected dead_letter dead_letter_queue dlq side_output side_output_late_data bad_rows",
+    "cluster_by": "partition_by partitioned_by z_order zorder clustering",
+    "properties": "options tbl_properties table_properties config",
+    "checkpoint": "checkpoint_location checkpoint_dir checkpoint_path checkpoint_folder",
+    "trigger": "processing_time interval once available_now",
+    "attach": "reuse if_running",
+    "how": "join_type type kind",
+    "before after": "lower lower_bound earlier within window tolerance interval",
+    "after": "upper upper_bound later",
+    "ranks": "percentage percentages percentiles probabilities q quantiles rank",
+    "edges": "bins buckets boundaries",
+    "weight": "weights",
+    "top": "limit n k",
+}
+"""Our names, of which one callable has one at most or the first is meant -> what others call that, as words."""
+
+_ELSEWHERE = {
+    "watermark": 'windowed(watermark="10 minutes")',
+    "event_time": 'windowed(event_time="at")',
+    "partition_by": 'windowed(partition_by="customer")',
+    "idle_after": 'windowed(idle_after="1 minute")',
+    "dedupe": 'windowed(dedupe="id", dedupe_for="1 hour")',
+    "arrival_time": 'windowed(arrival_time="received")',
+    "order_by": 'windowed(order_by="at")',
+    "reject": "windowed(reject=...)",
+    "on_error": 'windowed(on_error="fail")',
+    "key_groups": "windowed(key_groups=32)",
+    "interval_duration": 'TimeInterval("10 minutes")',
+    "creation_period": 'TimeInterval("10 minutes", creation_period="5 minutes")',
+    "interval_offset": 'TimeInterval("1 hour", interval_offset="15 minutes")',
+    "discard_age": 'TimeInterval("10 minutes", discard_age="1 hour")',
+    "emit": 'TimeInterval("10 minutes", emit="on_close")',
+    "early": 'TimeInterval("1 hour", early=Every("1 minute"))',
+    "results": 'TimeInterval("10 minutes", results="discarding")',
+    "gap": 'Session("30 minutes")',
+    "max_duration": 'Session("30 minutes", max_duration="1 day")',
+    "zone": 'Calendar("day", zone="Europe/Berlin")',
+    "evict": "Sliding(evict=Count(10))",
+    "trigger": "Sliding(evict=Count(10), trigger=Count(2))",
+    "where": 'an aggregate: agg.sum("fare", where="fare > 0")',
+    "group_within": '.aggregate(n=agg.count(), group_within="kind")',
+    "top": '.aggregate(n=agg.count(), group_within="kind", top=3, by="n desc")',
+    "output": '.operator(..., output="total double")',
+    "handlers": ".operator(..., handlers=[...])",
+    "view": ".to_delta(path, view=...)",
+    "quarantine": ".to_delta(path, quarantine=...)",
+    "checkpoint": '.start(checkpoint="out/checkpoint")',
+    "before": 'ports(a, b).join_within(before="5 minutes", after="0 seconds")',
+    "how": 'ports(a, b).join(how="left")',
+}
+"""Our name of an option -> the call that has it."""
+
+_SHOWN = 5
+"""So many names are listed."""
+_THEIRS: dict[str, list[str]] = {}
+for _ours, _words in MEANT.items():
+    for _word in _words.split():
+        _THEIRS.setdefault(_word, []).extend(_ours.split())
+
+
+def named_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Return a function that refuses a call which does not fit it by a `DeclarationError` with the name that does."""
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except TypeError:
+            refusal = _refusal(function, args, kwargs)
+            if refusal is None:  # it fits: the error is of something else
+                raise
+            raise DeclarationError(refusal) from None
+
+    return called
+
+
+def with_named_options(kind: type[C]) -> type[C]:
+    """Do the same for a class, whose instances are made by such calls."""
+    setattr(kind, "__init__", named_options(kind.__init__))  # noqa: B010 -- no assignment to a method, says mypy
+    return kind
+
+
+def meant_by(name: str, options: Sequence[str]) -> str:
+    """Return what a user is told who has used the name of an option that is none of these, as the end of a sentence.
+
+    >>> meant_by("slideDuration", ["interval_duration", "creation_period"])
+    "; did you mean 'creation_period'?"
+    >>> meant_by("timezone", ["interval_duration"])
+    '; zone is for Calendar("day", zone="Europe/Berlin")'
+    """
+    if hint := meant_as_option(name, options):
+        return hint
+    for one in _candidates(name):
+        if one in _ELSEWHERE:
+            return f"; {one} is for {_ELSEWHERE[one]}"
+    if hint := did_you_mean(name, options):
+        return hint
+    return f"; it takes {', '.join(options)}" if options else "; it takes none by name"
+
+
+def is_of_another_system(name: str) -> bool:
+    """Return whether another system calls something so that is called otherwise here."""
+    return len(_candidates(name)) > 1
+
+
+def meant_as_option(name: str, options: Sequence[str]) -> str:
+    """Return `; did you mean 'x'?` with the option that others call so; empty if there is none."""
+    return next((f"; did you mean {one!r}?" for one in _candidates(name) if one in options), "")
+
+
+def _candidates(name: str) -> list[str]:
+    """Return the name as ours are written, and our names for what others call so."""
+    theirs = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    return [theirs, *_THEIRS.get(theirs, [])]
+
+
+def _refusal(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> str | None:
+    """Return why a call does not fit; None if it does."""
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError:
+        pass
+    else:
+        return None
+    parameters = [*_parameters(function)]
+    has_self = next(iter(inspect.signature(function).parameters), "") == "self"
+    given, by_name = args[has_self:], {one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY}
+    name, options = _name(function, args), _options(function, args)
+    for keyword in kwargs:
+        if keyword not in by_name:
+            return f"{name}() has no option {keyword!r}{meant_by(keyword, options)}"
+    placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if len(given) > len(placed):
+        extra = ", ".join(map(reprlib.repr, given[len(placed) :]))
+        others = [f"{one}=" for one in options if one not in placed]
+        shown = ", ".join(others[:_SHOWN] + ["..."] * (len(others) > _SHOWN))
+        return f"{name}() got {extra} without a name; {f'name it: {shown}' if others else 'leave it out'}"
+    for one in placed[: len(given)]:
+        if one in kwargs:
+            return f"{name}() got {one} twice, once by its name; give it once"
+    missing = [one.name for one in parameters[len(given) :] if one.default is one.empty and one.name not in kwargs]
+    return f"{name}() is without {' and '.join(missing)}; give {', '.join(f'{one}=...' for one in missing)}"
+
+
+def _name(function: Callable[..., Any], args: Sequence[Any]) -> str:
+    if function.__name__ == "__init__":
+        return type(args[0]).__name__
+    return f"agg.{function.__name__}" if function.__module__.endswith(".aggregates") else function.__name__
+
+
+def _options(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
+    """Return the names that a call may have; of a class first its own, then those of its bases."""
+    names = [one.name for one in _parameters(function)]
+    if function.__name__ != "__init__":
+        return names
+    kind = type(args[0])
+    names += [one.name for one in _parameters(kind.__init__)]
+    own = [name for name in vars(kind).get("__annotations__", {}) if name in names]
+    refused = getattr(kind, "refused", ())  # of a window
+    return [name for name in dict.fromkeys([*own, *names]) if name not in refused]
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    """Yield the parameters of a function but for `self`, and for what stands for any others."""
+    for one in inspect.signature(function).parameters.values():
+        if (
+            one.name != "self"
+            and not one.name.startswith("_")
+            and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+        ):
+            yield one
