@@ -111,7 +111,7 @@ class Calendar(TimeInterval):
         require_one_of(tuple(_UNITS), unit, "unit")
         object.__setattr__(self, "unit", unit)
         object.__setattr__(self, "zone", _known_zone(zone))
-        object.__setattr__(self, "zone_data", _zone_data(self.zone))
+        object.__setattr__(self, "zone_data", zone_data(self.zone))
         object.__setattr__(self, "starts", starts)
         _start_of(unit, starts)
         super().__init__(f"{_UNITS[unit][0]} days", **options)
@@ -165,7 +165,7 @@ def _known_zone(zone: object) -> str:
     raise DeclarationError(f"zone is {zone!r}, which is no time zone that this machine knows; {advice}")
 
 
-def _zone_data(zone: str) -> str:
+def zone_data(zone: str) -> str:
     """Return the file of a zone that `zoneinfo` reads, compressed, as text."""
     found = (Path(folder, zone) for folder in zoneinfo.TZPATH)
     path = next((one for one in found if one.is_file()), None)

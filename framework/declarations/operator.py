@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -100,7 +100,7 @@ class OperatorWithListeners(Operator):
     def __init__(self, operator: Operator, listeners: tuple[Listener, ...]) -> None:
         self.operator = operator
         self.listeners = listeners
-        self.events = operator.events.union(*(listener.events for listener in listeners))  # type: ignore[misc]
+        self.events = frozenset(operator.events).union(*(one.events for one in listeners))  # type: ignore[misc]
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Pass the event to each listener and to the operator, if its type is one of theirs."""
@@ -152,6 +152,12 @@ def require_possible_event(receiver: Operator | Listener, windows: Iterable[Wind
         has_handlers: as for `possible_events`.
     """
     name, windows = type(receiver).__name__, tuple(windows)
+    events: object = receiver.events  # of a class that no type checker has seen
+    if not isinstance(events, Collection):
+        raise DeclarationError(
+            f"{name}.events is {events!r}, which is no set; in the class write, for example, "
+            "events = frozenset({EventType.TRIGGER})"
+        )
     for event in receiver.events:
         if not isinstance(event, EventType):
             raise DeclarationError(f"{name}.events contains {event!r}; use members of EventType, as EventType.TRIGGER")

@@ -73,7 +73,7 @@ def draw(declaration: Window | Mapping[str, Any], rows: Sequence[Any] | None = N
     """Draw what a window makes of rows: panes, slices, late rows, refinements; or the content of each firing.
 
     Args:
-        declaration: a window, or the arguments of `run` without a script, with aggregates.
+        declaration: a window, or a dict of the arguments of `run` but for the script, with aggregates.
         rows: what happens, in order: rows as dicts, `Clock(...)`, `Watermark(...)`, or lists of rows. Each row is a
             micro-batch. Of a window alone, rows have the columns `at`, its event time, and `n`. Not given: an example
             that the window shows its rules by.
@@ -82,19 +82,26 @@ def draw(declaration: Window | Mapping[str, Any], rows: Sequence[Any] | None = N
         The drawing; `.svg` is its text.
 
     Raises:
-        DeclarationError: as `run`; a declaration without aggregates, or of several ports; a window without an example,
+        DeclarationError: as `run`; such a dict without aggregates, rows, or a window; a window without an example,
             because it goes by columns of rows.
     """
     given = dict(declaration) if isinstance(declaration, Mapping) else None
     window = declaration if given is None else given.get("window")
     if not isinstance(window, Window) or (given is not None and not given.get("aggregates")):
-        raise DeclarationError("draw() takes a window, or a declaration with a window and aggregates")
+        found = type(declaration).__name__ if given is None else f"a dict of {', '.join(given) or 'nothing'}"
+        raise DeclarationError(
+            "draw() takes a window, as draw(TimeInterval(60)), or a dict of the arguments of run() with window and "
+            f"aggregates, with rows; this is {found}"
+        )
     if given is None:
         given = {"window": window, "schema": "n bigint", "aggregates": {"rows": agg.count()}}
         if not isinstance(window, ArrivalWindow):
             given |= {"schema": "at timestamp, n bigint", "event_time": "at"}
     elif rows is None:
-        raise DeclarationError("draw() of a declaration takes rows, such as [{'taxi': '7', 'at': '2024-05-01'}]")
+        raise DeclarationError(
+            "draw() of a dict with aggregates has no rows; give them as the second argument, such as "
+            "[{'taxi': '7', 'at': '2024-05-01'}]"
+        )
     if rows is None:
         rows, columns = _example(window)
         given["schema"] += columns
@@ -331,7 +338,9 @@ def _example(window: Window) -> tuple[list[Any], str]:
     """Return rows that show the rules of a window, and further columns of theirs."""
     if isinstance(window, Session):
         if window.has_column_gap:
-            raise DeclarationError(f"draw(): the gap is the column {window.gap!r}; give a declaration and rows")
+            raise DeclarationError(
+                f"draw(): the gap is the column {window.gap!r}; give a dict of the arguments of run(), and rows"
+            )
         gap = to_us(window.gap, "gap")
         return _timed(gap, 0.2, 0.8, 2.6, Watermark(1.9), 1.7, Watermark(3.8), Watermark(4.5), 1.0, Watermark(6)), ""
     if isinstance(window, SlidingByRow):
@@ -346,7 +355,9 @@ def _example(window: Window) -> tuple[list[Any], str]:
     deltas = {one.attribute: one.size for one in policies if isinstance(one, Delta)}
     sizes = {name: size for name, size in deltas.items() if isinstance(size, int | float)}
     if sizes != deltas:
-        raise DeclarationError(f"draw(): the window goes by {', '.join(deltas)}; give a declaration and rows")
+        raise DeclarationError(
+            f"draw(): the window goes by {', '.join(deltas)}; give a dict of the arguments of run(), and rows"
+        )
     rows: list[Any] = []
     for number in range(1, 9):
         rows.append({"n": number, **{name: size * 0.4 * number for name, size in sizes.items()}})

@@ -141,7 +141,8 @@ def test_an_aggregate_is_of_the_rows_for_which_its_condition_holds(readings: Rea
 NO_CONDITIONS = {
     "valu > 3": r"is not a condition on these columns: .*valu.* \(columns: sensor, at, value\)$",
     "value + 3": "is a bigint, not a condition",
-    "value >": "is not a condition on these columns: ",
+    "value >": r"is not a condition on these columns: \[PARSE_SYNTAX_ERROR\] .* end of input.* \(columns: ",
+    "value >> 1 1": r"is not a condition on these columns: \[PARSE_SYNTAX_ERROR\] .*'1'.* \(columns: ",
     "sum(value) > 3": "is not a condition on these columns: ",
     "row_number() over (order by value) > 1": "is not a condition on these columns: ",
 }

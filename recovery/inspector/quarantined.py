@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import TimestampType
 
 from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.job_spec import PORT, WINDOW
@@ -87,8 +88,8 @@ def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> li
             is_key &= text.try_cast(from_arrow_type(kind)).eqNullSafe(key.columns[log_name])
         is_of |= is_key
     table = table.where(is_of)
-    time = F.expr("unix_micros(cast(event_time as timestamp))")
-    begins = [F.get_json_object("row", f"$.{name}").try_cast("timestamp") for name in _STARTS]
+    time = F.expr("unix_micros(cast(event_time as timestamp_ltz))")
+    begins = [F.get_json_object("row", f"$.{name}").try_cast(TimestampType()) for name in _STARTS]
     start = F.coalesce(*(F.unix_micros(one) for one in begins))  # of a firing
     columns = ("reason", "detail", "batch", time.alias("at"), start.alias("start"))
     return [

@@ -584,7 +584,7 @@ def _us_of(times: pa.ChunkedArray) -> list[int]:
 
 def _us(name: str) -> Column:
     """Return a time column in us since the epoch, with or without a zone."""
-    return F.expr(f"unix_micros(cast({quoted(name)} as timestamp))")
+    return F.expr(f"unix_micros(cast({quoted(name)} as timestamp_ltz))")
 
 
 def key_text(names: Sequence[str], values: Sequence[Any]) -> str:

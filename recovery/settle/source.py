@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, WINDOW, JobSpec
 from panekeeper.framework.core.panes.geometry import Geometry
@@ -66,7 +66,7 @@ def quarantined_rows(
     ahead = F.col("reason").isin(FUTURE_EVENT_TIME, FUTURE_ARRIVAL_TIME)
     parts = [StructField(name, intake.df.schema[name].dataType) for name in intake.partition_by]
     row = F.from_json("row", StructType([*parts, StructField("pane_end", StringType())]))
-    end = F.unix_micros(row.getField("pane_end").cast("timestamp")) - 1
+    end = F.unix_micros(row.getField("pane_end").cast(TimestampType())) - 1
     rows = spark.read.format("delta").load(path).where(chosen | ahead)
     found = rows.select(
         *[row.getField(name).alias(f"k{place}") for place, name in enumerate(intake.partition_by)],

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.state.checkpoint.clock import format_time, monotonic_seconds, now_us
 from panekeeper.state.checkpoint.control_files import ControlKind, write_control_file
 from panekeeper.state.checkpoint.folder import CONTROL_FOLDER
@@ -136,7 +137,7 @@ class TickScheduler:
     def _note_failure(self, error: Exception, due: int | None) -> float:
         with self._changed:
             now = self._now()
-            text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            text = f"{type(error).__name__}: {first_line(error)}"
             self._failure = TickFailure(since_us=now if self._failure is None else self._failure.since_us, error=text)
             if self._due is None:
                 self._due = due

@@ -40,6 +40,7 @@ from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.flow.stream_columns import StreamColumns
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, as_utc, column
+from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sources.streams import kafka_partition, kind_of, leaves, nodes, plan_of
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
@@ -311,7 +312,7 @@ class Intake:
             carried=[name for name in carried if name not in self.conditions],
         )
         checked = source.withColumn(_REASON, F.when(self._is_tuple(), checks.reason()))
-        time = F.lit(None).cast("timestamp")
+        time = F.lit(None).cast(TimestampType())
         if self.event_time is not None:
             time = column(self.event_time) if self.pane_time == TIMESTAMP else as_utc(self.event_time)
         good_time = F.when(F.col(_REASON).isNull() & self._is_tuple(), time)
@@ -395,7 +396,7 @@ class Intake:
             if isinstance(kind, BooleanType):
                 self.df.where(rule)  # refuses an aggregate, which is no condition on one row
         except (AnalysisException, ParseException) as error:
-            text = str(error).splitlines()[0]
+            text = first_line(error)  # Spark's own begins with an empty one
             columns = ", ".join(self.user_columns)
             raise DeclarationError(
                 f"{what}: {rule!r} is not a condition on these columns: {text} (columns: {columns})"

@@ -130,7 +130,7 @@ class RowChecks:
             if self.max_ahead_us is not None:
                 rules.append((is_ahead(time, None, self.max_ahead_us), FUTURE_ARRIVAL_TIME))
         if self.event_time is not None and self.max_ahead_us is not None:
-            time = column(self.event_time).cast("timestamp")  # one without a zone is in that of the session
+            time = column(self.event_time).cast(TimestampType())  # one without a zone is in that of the session
             ahead = is_ahead(time, self._arrival(), self.max_ahead_us)
             rules.append((ahead, FUTURE_EVENT_TIME))
         return rules

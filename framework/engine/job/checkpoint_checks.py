@@ -30,12 +30,11 @@ from panekeeper.framework.declarations.errors import (
     ForeignCheckpoint,
     IncompatibleCheckpoint,
     JobFinished,
-    SetupError,
     SinkError,
 )
 from panekeeper.framework.engine.job.calendar_edges import edges_until, stored_headers
 from panekeeper.framework.engine.session.environment import check_packages, class_is_loadable
-from panekeeper.framework.engine.session.java_libraries import S3, require_libraries
+from panekeeper.framework.engine.session.java_libraries import S3, require_delta, require_libraries
 from panekeeper.framework.engine.session.python_workers import prepare_workers, require_packages
 from panekeeper.framework.engine.session.s3_settings import is_s3
 from panekeeper.framework.engine.session.settings import (
@@ -105,16 +104,10 @@ _log = logger("job")
 def check_session(spark: SparkSession, places: Collection[str]) -> None:
     """Raise `SetupError` unless this session can write Delta tables, and reaches the folders that a job needs."""
     check_packages()
-    for name, wanted in DELTA_SETTINGS.items():
-        if wanted not in (spark.conf.get(name, "") or ""):
-            raise SetupError(
-                f"this Spark session has no Delta: take it from panekeeper.session(), or build it with {name}={wanted}"
-            )
-    if not class_is_loadable(spark._jvm, DELTA_EXTENSION):  # noqa: SLF001 -- only the Java side can check its classes
-        raise SetupError(
-            "this Spark session has no Delta: its settings name Delta's classes, but its Java side does not have them; "
-            "take it from panekeeper.session(), or give spark-submit the jars of Delta"
-        )
+    require_delta(
+        {name: spark.conf.get(name, None) for name in DELTA_SETTINGS},
+        has_classes=class_is_loadable(spark._jvm, DELTA_EXTENSION),  # noqa: SLF001 -- only the Java side knows its classes
+    )
     prepare_workers(spark)
     require_packages(spark)
     if any(is_s3(place) for place in places):

@@ -16,7 +16,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from pyspark import SparkConf, SparkContext
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.session.environment import DELTA_VERSION, class_is_loadable, spark_series
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
-from panekeeper.framework.engine.session.settings import DELTA_EXTENSION
+from panekeeper.framework.engine.session.settings import DELTA_EXTENSION, DELTA_SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -143,6 +143,24 @@ def require_libraries(spark: SparkSession, libraries: JavaLibraries) -> None:
                 f"this Spark session has no access to {libraries.what} (no class {name}). Stop it, and start one with "
                 f"panekeeper.session({libraries.option}=True)"
             )
+
+
+def require_delta(settings: Mapping[str, str | None], *, has_classes: bool) -> None:
+    """Raise `SetupError` unless a session has Delta; the message has all that it lacks, at once.
+
+    Args:
+        settings: the values of `DELTA_SETTINGS` in the session.
+        has_classes: whether its Java side has Delta's classes.
+    """
+    lacking = {name: wanted for name, wanted in DELTA_SETTINGS.items() if wanted not in (settings.get(name) or "")}
+    if not lacking and has_classes:
+        return
+    package = {} if has_classes else {"spark.jars.packages": DELTA.packages[0]}
+    lines = "".join(f'\n    .config("{name}", "{value}")' for name, value in (package | lacking).items())
+    raise SetupError(
+        "this Spark session has no Delta. Take it from panekeeper.session(), or stop it and build it with what it "
+        f"lacks (spark-submit takes the same by --conf):{lines}"
+    )
 
 
 def is_submitted() -> bool:

@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.calendar import zone_data
 from panekeeper.framework.declarations.errors import IncompatibleCheckpoint, SetupError
 from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, CheckpointFiles
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
@@ -97,10 +98,31 @@ def session_zone(spark: SparkSession) -> str:
     return str(spark.conf.get(TIME_ZONE))
 
 
+_NAMES_OF_UTC = frozenset({"UTC", "Z", "GMT", "UCT", "ZULU", "UNIVERSAL", "GREENWICH", "GMT0", "+00:00", "UTC+00:00"})
+
+
+def is_same_zone(one: str, other: str) -> bool:
+    """Return whether two names of a time zone are of the same one: `UTC` and `Etc/UTC`, `Asia/Kolkata` and its old one.
+
+    >>> is_same_zone("UTC", "Etc/UTC"), is_same_zone("Europe/Berlin", "Europe/Paris")
+    (True, False)
+    """
+    if one == other or (_is_utc(one) and _is_utc(other)):
+        return True
+    try:
+        return zone_data(one) == zone_data(other)
+    except (OSError, ValueError):  # such as +02:00, a zone of Java's alone
+        return False
+
+
+def _is_utc(zone: str) -> bool:
+    return zone.upper().removeprefix("ETC/") in _NAMES_OF_UTC
+
+
 def require_recorded_settings(files: CheckpointFiles, record: JobRecord) -> None:
     """Refuse a session with another time zone, in which days, and times in text, would be others."""
     before, now = record.settings.get(TIME_ZONE), session_zone(files.spark)
-    if before is not None and before != now:
+    if before is not None and not is_same_zone(before, now):
         raise IncompatibleCheckpoint(
             f"the session of job {record.name!r} has {TIME_ZONE}={now}, and its checkpoint {files.root} was begun "
             f"with {before}: dates, and times in text, would mean others. Set it back: "

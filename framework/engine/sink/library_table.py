@@ -59,6 +59,8 @@ _NEAR_DAYS = (pa.scalar(date(1583, 1, 1), pa.date32()), pa.scalar(date(9999, 12,
 _CALENDAR = b"org.apache.spark.legacyDateTime"
 """A key in the footer of files with days or times of the Julian calendar."""
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
+_REFUSED = "append-only"
+"""What the library says of a table that refuses a commit, by the class of error that it has for conflicts, too."""
 _log = logger("sink")
 
 
@@ -195,6 +197,8 @@ class LibraryTable:
                     act(table, CommitProperties(app_transactions=transactions))
             except (DeltaError, OSError) as error:
                 self.reopen()  # whoever was first may have committed these very versions: the log is read again
+                if _REFUSED in text_of(error):
+                    raise UnsupportedTable(f"it refuses the commit: {text_of(error)}") from error  # Spark says it whole
                 others_came_first = isinstance(error, CommitFailedError) or self._snapshot().version != table.version
                 if pause is None or not others_came_first:
                     raise self._not_committed(what, error) from error

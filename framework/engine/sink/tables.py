@@ -35,7 +35,7 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-from panekeeper.framework.engine.session.settings import TIME_ZONE
+from panekeeper.framework.engine.session.settings import TIME_ZONE, is_same_zone
 from panekeeper.framework.engine.session.spark_errors import all_said, first_line
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.delta_log import LOG
@@ -272,7 +272,6 @@ def column_differences(found: StructType, wanted: StructType) -> list[str]:
 
 
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
-_UTC = ("UTC", "ETC/UTC", "Z", "GMT", "+00:00")
 
 
 def require_usable_settings(
@@ -283,10 +282,15 @@ def require_usable_settings(
     Delta stores times in partition columns as they are in the time zone of the session, without an offset.
     """
     require_lasting_transactions(path, metadata)
+    if kind_of(role) == "view" and (metadata.get("configuration") or {}).get("delta.appendOnly") == "true":
+        raise SinkError(
+            f"the {role} {path} is append-only (delta.appendOnly), and its rows are replaced by newer ones. "
+            f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.appendOnly'), and start the job again"
+        )
     changed = {"binary": "bytes as text"}
     if kind_of(role) == "view":  # a merge would find no row of such a key again
         changed["string"] = "an empty text as NULL"
-    if time_zone.upper() not in _UTC:
+    if not is_same_zone(time_zone, "UTC"):
         changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"
     for one in json.loads(metadata["schemaString"])["fields"]:
         name, kind = one["name"], one["type"]

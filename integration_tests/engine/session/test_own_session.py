@@ -21,6 +21,7 @@ builder = SparkSession.builder.master("local[2]").config("spark.sql.session.time
 builder = builder.config("spark.jars", JARS).config("spark.ui.enabled", "false")
 builder = builder.config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
 builder = builder.config("spark.sql.catalog.spark_catalog", "org.apache.spark.sql.delta.catalog.DeltaCatalog")
+builder = builder.config("spark.sql.timestampType", "TIMESTAMP_NTZ")
 spark = builder.getOrCreate()
 SCHEMA = "sensor string, at timestamp_ntz"
 for times in (["2024-03-10 00:30:00", "2024-03-10 23:30:00"], ["2024-03-10 02:30:00", "2024-03-13 01:00:00"]):
@@ -78,7 +79,7 @@ def test_a_session_of_ones_own_needs_no_setting_for_python_and_says_nothing(tmp_
     """The workers run the Python of the program, and not the python3 of the shell; no key group is said to be new.
 
     Times without a zone have the days of their own calendar, as in Spark's window(): in New York, where this day has no
-    02:30, too.
+    02:30, too; and in a session in which `timestamp` means such times.
     """
     program = tmp_path / "own.py"
     jars = ",".join(map(str, cached_jars(DELTA)))

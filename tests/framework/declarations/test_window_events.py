@@ -23,7 +23,7 @@ from panekeeper import (
 from panekeeper.framework.declarations.operator import possible_events, require_possible_event
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.testing.vector import parse
-from panekeeper.testing import play
+from panekeeper.testing import play, run
 
 WINDOWS: list[Window] = [TimeInterval(10), Tumbling(Count(2)), Sliding(evict=Count(2)), Batched(every=2, retain=2)]
 TUMBLING_AND_PANES: list[Window] = [Tumbling(Count(2)), TimeInterval(10)]
@@ -68,6 +68,29 @@ def test_the_default_events_of_an_operator_never_happen_in_a_tumbling_window() -
 def test_the_default_events_happen_in_every_other_window(window: Any) -> None:
     """They fire."""
     require_possible_event(Plain(), [window], has_handlers=False)
+
+
+@pytest.mark.parametrize("events", [[EventType.TRIGGER], (EventType.TRIGGER,), {EventType.TRIGGER}])
+def test_events_may_be_in_a_list(events: Any) -> None:
+    """Also beside listeners, whose events are added."""
+
+    class Counts(Operator):
+        def handle_event(self, event: Event, emit: Any) -> None:
+            emit(n=1)
+
+    operator, listener = Counts(), Everything()
+    operator.events = listener.events = events  # type: ignore[misc]
+    given: Any = {"operator": operator, "listeners": [listener], "output": "n long", "schema": "v long"}
+    assert len(run(Sliding(evict=Count(1)), script=[[{"v": 1}]], **given)) == 1
+
+
+@pytest.mark.parametrize("events", [EventType.TRIGGER, None, 7])
+def test_events_that_are_no_set_are_refused(events: Any) -> None:
+    """With the line to write."""
+    operator = Plain()
+    operator.events = events  # type: ignore[misc]
+    with pytest.raises(DeclarationError, match=r"Plain\.events is .* no set; .* events = frozenset\(\{EventType"):
+        require_possible_event(operator, [TimeInterval(10)], has_handlers=False)
 
 
 def test_one_possible_event_is_enough() -> None:

@@ -110,11 +110,15 @@ def test_a_session_that_became_part_of_another_one_says_so() -> None:
 @pytest.mark.parametrize(
     ("declaration", "rows", "words"),
     [
-        (RIDES, None, "draw.. of a declaration takes rows"),
-        (RIDES | {"aggregates": None, "operator": object()}, [], "a declaration with a window and aggregates"),
-        (Count(3), None, "draw.. takes a window"),
-        (Session("pause"), None, "the gap is the column 'pause'; give a declaration and rows"),
-        (Tumbling(Delta("at", "1 minute")), None, "the window goes by at; give a declaration and rows"),
+        (RIDES, None, "draw.. of a dict with aggregates has no rows; give them as the second argument"),
+        (RIDES | {"aggregates": None, "operator": object()}, [], "with window and aggregates, .* a dict of window, "),
+        (Count(3), None, "draw.. takes a window, .* or a dict .*; this is Count$"),
+        (Session("pause"), None, "the gap is the column 'pause'; give a dict of the arguments of run.., and rows"),
+        (
+            Tumbling(Delta("at", "1 minute")),
+            None,
+            "the window goes by at; give a dict of the arguments of run.., and rows",
+        ),
         (Tumbling(Punctuation()), None, "needs marks"),
         (TimeInterval(10), [{"when": 3}], "has the unknown column 'when'"),
     ],

@@ -7,10 +7,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.session import java_libraries
 from panekeeper.framework.engine.session.checkpoint_files import ON_DISK, file_manager
-from panekeeper.framework.engine.session.java_libraries import JavaLibraries, cached_jars, spark_home
+from panekeeper.framework.engine.session.java_libraries import JavaLibraries, cached_jars, require_delta, spark_home
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
+from panekeeper.framework.engine.session.settings import DELTA_SETTINGS
 
 
 @pytest.fixture(autouse=True)
@@ -27,6 +29,24 @@ def test_the_view_has_all_that_starts_spark_and_no_packed_python() -> None:
     assert (spark_home() / "jars").samefile(installed / "jars")
     assert (installed / "python" / "lib" / "pyspark.zip").exists()
     assert not (spark_home() / "python").exists()
+
+
+@pytest.mark.parametrize(
+    ("has_settings", "has_classes", "lines"),
+    [(False, False, 3), (False, True, 2), (True, False, 1)],
+)
+def test_a_session_without_delta_is_told_all_that_it_lacks_at_once(
+    *, has_settings: bool, has_classes: bool, lines: int
+) -> None:
+    """The package of its series of Spark, and both settings; a session with all of it is taken."""
+    settings = DELTA_SETTINGS if has_settings else dict.fromkeys(DELTA_SETTINGS)
+    with pytest.raises(SetupError) as refused:
+        require_delta(settings, has_classes=has_classes)
+    said = str(refused.value)
+    assert said.count('.config("') == lines
+    assert all((f'.config("{name}", "{wanted}")' in said) != has_settings for name, wanted in DELTA_SETTINGS.items())
+    assert ("io.delta:delta-spark_" in said) != has_classes
+    require_delta({name: f"mine.Other,{wanted}" for name, wanted in DELTA_SETTINGS.items()}, has_classes=True)
 
 
 def test_the_view_is_made_once(cache: Path) -> None:

@@ -11,7 +11,7 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.java_libraries import cache_folder
 from panekeeper.framework.engine.session.s3_settings import s3_settings
 from panekeeper.framework.engine.session.session import _fits_socket_names, session, spark_settings
-from panekeeper.framework.engine.session.settings import default_key_groups, default_partitions
+from panekeeper.framework.engine.session.settings import default_key_groups, default_partitions, is_same_zone
 from panekeeper.state.key_groups import MAX_KEY_GROUPS, group_ids, spark_hash
 
 GIB = 1024**3
@@ -27,6 +27,26 @@ def test_shuffle_partitions_follow_the_cores() -> None:
     """One for each; on a cluster a job's first start decides, and not the driver's machine."""
     assert spark_settings(cores=3, memory=GIB, jars=[])["spark.sql.shuffle.partitions"] == "3"
     assert "spark.sql.shuffle.partitions" not in spark_settings(cores=None, memory=GIB, jars=[])
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("UTC", "Etc/UTC", True),
+        ("Z", "+00:00", True),
+        ("GMT", "utc", True),
+        ("Asia/Calcutta", "Asia/Kolkata", True),
+        ("Europe/Berlin", "Europe/Berlin", True),
+        ("+02:00", "+02:00", True),
+        ("+02:00", "Europe/Berlin", False),
+        ("UTC", "Africa/Abidjan", False),
+        ("Europe/Berlin", "Europe/Paris", False),
+        ("UTC", "America/New_York", False),
+    ],
+)
+def test_a_zone_by_another_of_its_names_is_no_change(one: str, other: str, *, same: bool) -> None:
+    """A checkpoint begun in `UTC` goes on in `Etc/UTC`: days, and times in text, are the same."""
+    assert is_same_zone(one, other) is is_same_zone(other, one) is same
 
 
 def test_no_arrow_batch_is_measured_row_by_row() -> None:

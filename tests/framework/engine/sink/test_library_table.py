@@ -369,6 +369,16 @@ def test_a_commit_whose_name_is_taken_at_each_attempt_leaves_files_and_no_row(pa
     assert sensors(path) == ["a", "b"]
 
 
+def test_what_the_table_itself_refuses_is_no_conflict(tmp_path: Path) -> None:
+    """Nobody waits for others to end; Spark makes the commit, and says by which rule of the table it is refused."""
+    path, waited = make(tmp_path / "view", VIEW, appendOnly="true"), list[float]()
+    commits = LibraryTable(path, sleep=waited.append)
+    merge(commits, panes(("a", 0, 1.0, 0)), 0)
+    with pytest.raises(UnsupportedTable, match=r"it refuses the commit: .* append-only"):
+        merge(commits, panes(("a", 0, 2.0, 1)), 1)
+    assert waited == []
+
+
 @pytest.mark.parametrize("is_cleaned_by_us", [True, False])
 def test_a_job_goes_on_after_a_cleanup_of_the_log_that_it_has_open(tmp_path: Path, *, is_cleaned_by_us: bool) -> None:
     """The library reads the commits before the last one only when it looks for a transaction: they may be gone by then.

@@ -45,8 +45,9 @@ def test_a_table_is_usable_where_delta_itself_refuses_what_it_must_not_take() ->
     for role in ("log", "view", "metrics"):
         require_usable_settings(role, "/t", metadata(checkpointInterval="100"), WANTED, NEW_YORK)
     column = {"nullable": False, "metadata": {"comment": "the sum", "CURRENT_DEFAULT": "0", "delta.invariants": "{}"}}
-    rules = metadata(column, appendOnly="true", constraints_positive="total > 0", enableChangeDataFeed="true")
+    rules = metadata(column, constraints_positive="total > 0", enableChangeDataFeed="true")
     require_usable_settings("view", "/t", rules, WANTED, NEW_YORK)
+    require_usable_settings("log", "/t", metadata(appendOnly="true"), WANTED, NEW_YORK)
     others = metadata({"name": "note", "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}})
     require_usable_settings("view", "/t", others, WANTED, NEW_YORK)
 
@@ -55,10 +56,11 @@ def test_a_table_is_usable_where_delta_itself_refuses_what_it_must_not_take() ->
     ("found", "message"),
     [
         (metadata(setTransactionRetentionDuration="interval 7 days"), r"'interval 7 days'.*UNSET TBLPROPERTIES"),
+        (metadata(appendOnly="true"), r"append-only .*ALTER TABLE delta\.`/t` UNSET TBLPROPERTIES .'delta.appendOnly'"),
         (metadata({"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}}), r"'total' .* is a CHAR or VARCHAR"),
     ],
 )
-def test_what_repeats_a_batch_or_changes_a_value_is_refused(found: dict[str, Any], message: str) -> None:
+def test_what_repeats_a_batch_changes_a_value_or_keeps_old_ones_is_refused(found: dict[str, Any], message: str) -> None:
     """The message names the table and the way out."""
     with pytest.raises(SinkError, match=message) as refused:
         require_usable_settings("view", "/t", found, WANTED, NEW_YORK)
