@@ -101,14 +101,14 @@ class NaiveSessions:
         made.complete = any(one.complete for one in parts) and self._end(made) <= self.watermark
         made.new = sum(one.new for one in parts) + 1
         made.arrived = min([self.now, *(one.arrived for one in parts)])
-        if self._fires_by("clock") and not made.complete:
+        if self._fires_by("clock") and self._end(made) > self.watermark:
             period = self._fires_by("clock")
             made.due = made.arrived + ((self.now - made.arrived) // period + 1) * period
         made.standing = {start for one in parts for start in one.standing}
         self.open[key] = [one for one in sessions if one not in parts] + [made]
         self.count += 1
         self.events.append(("insertion", key, made.first, self._end(made), value))
-        if self._fires_by("rows") and made.new >= self._fires_by("rows") and not made.complete:
+        if self._fires_by("rows") and made.new >= self._fires_by("rows") and self._end(made) > self.watermark:
             self._fire(key, made, "EARLY", is_final=False, early=True)
 
     def advance(self, watermark: int) -> None:
@@ -121,7 +121,7 @@ class NaiveSessions:
         for key, end, session in self._by_end():
             ready = end + self.age if self.emit == "on_close" else end
             if (session.new or not session.complete) and ready <= watermark:
-                reason = "WATERMARK" if ready > before else "LATE"
+                reason = "WATERMARK" if ready > before or self.emit == "on_close" else "LATE"
                 self._fire(key, session, reason, is_final=end + self.age <= watermark)
             if end + self.age <= watermark:
                 self._close(key, session)
@@ -146,9 +146,10 @@ class NaiveSessions:
 
     def batch_end(self) -> None:
         """A micro-batch ends."""
-        for key, _, session in self._by_end() if self.emit == "on_update" else ():
+        for key, end, session in self._by_end() if self.emit == "on_update" else ():
             if session.new:
-                self._fire(key, session, "LATE" if session.complete else "EARLY", is_final=False, early=True)
+                is_early = end > self.watermark
+                self._fire(key, session, "EARLY" if is_early else "LATE", is_final=False, early=is_early)
 
     def _fires_by(self, what: str) -> int:
         return self.early[1] if self.early is not None and self.early[0] == what else 0
@@ -156,7 +157,7 @@ class NaiveSessions:
     def _fire_due(self, key: Any) -> None:
         for session in sorted(self.open.get(key, ()), key=lambda one: (self._end(one), one.first)):
             if session.due is not None and session.due <= self.now:
-                self._fire(key, session, "LATE" if session.complete else "EARLY", is_final=False, early=True)
+                self._fire(key, session, "EARLY", is_final=False, early=True)
 
     def _touch(self, session: NaiveSession, row: NaiveRow) -> bool:
         return session.first <= row.time + row.gap and row.time <= session.reach

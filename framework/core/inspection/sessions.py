@@ -42,6 +42,6 @@ def open_sessions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
         fires_at=np.where(waits, fires, NEVER),
         closes_at=closes,
         next_clock=one.due,
-        next_rows=np.where((every > 0) & ~one.complete, every - one.new, NONE),
+        next_rows=np.where((every > 0) & (ends > record.watermark), every - one.new, NONE),
     )
     return as_table(port, keys, record.watermark, columns)

@@ -202,8 +202,11 @@ class OpenSessions:
         joined: np.ndarray = int(kept.sum()) + group[len(at) :]
         return joined
 
-    def fire(self, at: np.ndarray, *, complete: bool) -> None:
-        """Take note of a firing of the sessions at these positions: of their results, the one by their start stands."""
+    def fire(self, at: np.ndarray, complete: np.ndarray) -> None:
+        """Take note of a firing of the sessions at these positions, each as complete or not.
+
+        Of their results, the one by their start stands.
+        """
         self.columns.fired[at] += 1
         self.columns.new[at] = 0
         self.columns.due[at] = NEVER

@@ -189,7 +189,8 @@ class SessionWindow:
         previous, self.record.watermark = self.record.watermark, watermark
         self.storage.load_due(watermark)
         ends, ready = self._ends(), self._ready()
-        reasons = np.where(ready > previous, Reason.WATERMARK.value, Reason.LATE.value)
+        is_first = (ready > previous) | (self.window.emit == "on_close")
+        reasons = np.where(is_first, Reason.WATERMARK.value, Reason.LATE.value)
         self._apply(self._waits() & (ready <= watermark), self._is_closed(ends), reasons)
         period = None if self.window.early is None else self.window.early.event_time_us
         if period is not None and passes_multiple(previous, watermark, period):
@@ -322,12 +323,13 @@ class SessionWindow:
 
     def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         joined, columns = self.open.join(at, rows, labels), self.open.columns
-        columns.complete &= self._ends() <= self.record.watermark
+        has_ended = self._ends() <= self.record.watermark
+        columns.complete &= has_ended
         self.storage.note_changed(rows.codes)
         if self.window.early is not None and self.window.early.period_us is not None:
             made = distinct(joined)
             next_due = next_instant(columns.arrived[made], self.window.early.period_us, int(rows.arrived[0]))
-            columns.due[made] = np.where(columns.complete[made], NEVER, next_due)
+            columns.due[made] = np.where(has_ended[made], NEVER, next_due)
         return joined
 
     def _insert_contents(self, table: pa.Table, rows: SessionColumns) -> None:
@@ -382,16 +384,14 @@ class SessionWindow:
         if not len(some):
             return None
         joins, own = self._joins_of(parts, both, len(at), some, late)
-        state = dict(enumerate(zip(both.new[own].tolist(), both.complete[own].tolist(), strict=True)))
+        new = dict(enumerate(both.new[own].tolist()))
         fires = np.zeros(len(rows), dtype=np.bool_)
         for join in joins:
             if join.session is None:
                 continue
-            became = [state.pop(one.label, (0, False)) for one in join.merged or (join.session,)]
-            number, complete = sum(one for one, _ in became) + 1, any(one for _, one in became)
-            complete &= self._end_of(join.session) <= self.record.watermark
-            fires[join.row - len(at)] = number >= every and not complete
-            state[join.session.label] = (0 if fires[join.row - len(at)] else number, complete)
+            number = sum(new.pop(one.label, 0) for one in join.merged or (join.session,)) + 1
+            fires[join.row - len(at)] = number >= every and self._end_of(join.session) > self.record.watermark
+            new[join.session.label] = 0 if fires[join.row - len(at)] else number
         return fires if fires.any() else None
 
     def _end_of(self, session: Joined) -> int:
@@ -415,12 +415,13 @@ class SessionWindow:
         return waits
 
     def _fire_early(self, at: np.ndarray) -> None:
-        """Fire the sessions at these positions, early, or late where they are complete."""
+        """Fire the sessions at these positions: early, or late and as complete once the watermark is at their end."""
         if len(at):
             fires = np.zeros(len(self.open), dtype=np.bool_)
             fires[at] = True
-            reasons = np.where(self.open.columns.complete, Reason.LATE.value, Reason.EARLY.value)
-            self._apply(fires, np.zeros(len(fires), dtype=np.bool_), reasons, complete=False)
+            has_ended = self._ends() <= self.record.watermark
+            reasons = np.where(has_ended, Reason.LATE.value, Reason.EARLY.value)
+            self._apply(fires, np.zeros(len(fires), dtype=np.bool_), reasons, complete=has_ended)
 
     def _fire_due(self, now: int, codes: np.ndarray | None = None) -> None:
         """Fire what is due by the wall clock, of all partitions or of these."""
@@ -437,7 +438,10 @@ class SessionWindow:
             due = np.where(fires_early, np.minimum(due, (self.record.watermark // period + 1) * period), due)
         return due
 
-    def _apply(self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, *, complete: bool = True) -> None:
+    def _apply(
+        self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, complete: np.ndarray | None = None
+    ) -> None:
+        """Fire and close sessions, each with its reason; `complete`: whether it fires as that, all do if None."""
         at = np.flatnonzero(fires | closes)
         if not len(at):
             return
@@ -455,7 +459,8 @@ class SessionWindow:
                 replaced=self.open.replaced(at),
             )
         )
-        self.open.fire(np.flatnonzero(fires), complete=complete)
+        fired = np.flatnonzero(fires)
+        self.open.fire(fired, np.ones(len(fired), dtype=np.bool_) if complete is None else complete[fired])
         if closes.any():
             gone = columns.take(closes)
             self.contents.remove(gone)

@@ -161,18 +161,19 @@ def test_an_operator_has_the_events_of_the_model(
 @given(
     items=ITEMS,
     gap=st.sampled_from([None, 3, 10]),
+    most=st.sampled_from([None, 10, 15]),
     emit=st.sampled_from(["on_close", "on_update"]),
     age=AGES,
     data=st.data(),
 )
 def test_firings_by_other_rules_are_those_of_the_model(
-    items: list[Item], gap: int | None, emit: Any, age: int, data: st.DataObject
+    items: list[Item], gap: int | None, most: int | None, emit: Any, age: int, data: st.DataObject
 ) -> None:
     """One firing as a session closes; or one after each batch that changed it, too, for aggregates and an operator."""
     items = [*items, ("flush",)] if data.draw(st.booleans()) else items
     cuts = data.draw(st.lists(st.integers(0, len(items)), max_size=6))
-    window = Session("g" if gap is None else gap, discard_age=age, emit=emit)
-    model = model_of(items, age=age, gap=gap, emit=emit, cuts=cuts)
+    window = Session("g" if gap is None else gap, max_duration=most, discard_age=age, emit=emit)
+    model = model_of(items, age=age, gap=gap, most=most, emit=emit, cuts=cuts)
     aggregates = {"n": agg.count(), "total": agg.sum("v"), "first": agg.first("v"), "last": agg.last("v")}
     run = SessionRun(aggregate_spec(window, **aggregates))
     assert ordered(seconds(run.run(items, cuts))) == ordered(expected_rows(model))
@@ -190,7 +191,7 @@ TICKS = st.tuples(st.just("tick"), st.integers(0, 60))
 @given(
     items=st.lists(st.one_of(ROWS, ROWS, ROWS, WATERMARKS, TICKS), max_size=40),
     gap=st.sampled_from([None, 3, 10]),
-    most=st.sampled_from([None, 15]),
+    most=st.sampled_from([None, 10, 15]),
     early=st.sampled_from([("rows", 1), ("rows", 2), ("rows", 3), ("event_time", 7), ("clock", 5), ("clock", 11)]),
     age=AGES,
     data=st.data(),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from panekeeper import agg
+import pytest
+
+from panekeeper import Every, TimeInterval, agg
 from panekeeper.framework.declarations.windows import Session
+from panekeeper.testing import Clock, Watermark, run
 from tests.framework.core.sessions.session_runs import (
     Item,
     SessionRecorder,
@@ -55,6 +58,42 @@ def test_a_late_row_that_prolongs_a_session_makes_it_wait_for_its_new_end() -> N
     """A session of which more may come has no result meanwhile."""
     got = firings(Session(10, discard_age=50), rows(0), [to(12)], rows(7), [to(13)], [to(16)], [to(17)])
     assert got == [(0, 10, 1, [], 0, "WATERMARK"), (0, 17, 2, [], 1, "WATERMARK")]
+
+
+@pytest.mark.parametrize(
+    ("how", "batch"),
+    [
+        ({"early": Every(rows=1)}, 3),
+        ({"early": Every("5 seconds")}, 3),
+        ({"early": Every(event_time=1)}, 3),
+        ({"emit": "on_update"}, 1),
+        ({}, 3),
+    ],
+    ids=["rows", "clock", "watermark", "on update", "neither"],
+)
+@pytest.mark.parametrize("window", [Session, TimeInterval])
+def test_what_begins_behind_the_watermark_is_late_and_fires_once(window: Any, how: Any, batch: int) -> None:
+    """A session as a pane: early firings are of what is not complete; one after the batch is that as complete."""
+    script = [Watermark(20), [{"t": 5}], Clock(60), Watermark(21), Watermark(22), Watermark(90)]
+    declared = window(10, discard_age=30, **how)
+    found = run(declared, aggregates={"n": agg.count()}, schema="t timestamp", event_time="t", script=script)
+    assert [(one["batch"], one["n"], one["refinement"], one["reason"]) for one in found] == [(batch, 1, 0, "LATE")]
+
+
+def test_a_session_that_fires_once_has_the_reason_of_a_watermark_whenever_its_rows_came() -> None:
+    """Also where an earlier row cuts it so that the watermark has closed it already.
+
+    ```
+    103.5         .---------.          it closes at 123.5
+    97.6     .---------.               then at 117.6, behind 118.5
+    ```
+    """
+    script = [[{"t": 103.5}], Watermark(118.5), [{"t": 97.6}], Watermark(119)]
+    window = Session(10, max_duration=10, discard_age=10, emit="on_close")
+    found = run(window, aggregates={"n": agg.count()}, schema="t timestamp", event_time="t", script=script).in_seconds
+    assert [(one["session_start"], one["session_end"], one["n"], one["reason"], one["is_final"]) for one in found] == [
+        (97.6, 107.6, 2, "WATERMARK", True)
+    ]
 
 
 def test_a_row_between_two_fired_sessions_makes_one_that_replaces_both() -> None:
