@@ -308,10 +308,10 @@ class SlidingByRow(WindowOptions):
     """Windows of one length in event time that rows place: they end at, or begin after, each row of a partition.
 
     For each row at t there is the window `[t - difference, t]`, and, if rows lie in it, the one that begins right after
-    the row, `[t + 1 us, t + 1 us + difference]`. Both ends belong to a window. These are all the contents that a window
-    of this length can have as it slides over the rows. A window fires when the watermark has passed its end; rows that
-    come later make windows fire again, until the watermark has passed the end by `discard_age`: then it is closed
-    (docs/semantics.md section 18).
+    the row, `[t + 1 us, t + 1 us + difference]`. Both ends belong to a window. So the windows show each content that a
+    window of this length can have as it slides over the rows. A window fires when the watermark has passed its end;
+    rows that come later make windows fire again, until the watermark has passed the end by `discard_age`: then it is
+    closed (docs/semantics.md section 18).
 
     Durations: text such as `"10 minutes"`, a `timedelta`, `minutes(10)`, or seconds as a number.
 
