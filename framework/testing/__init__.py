@@ -27,7 +27,7 @@ results.py          what does a script give? `Results`
 run.py              how is a script with its declaration checked and played? `run`
 run_in_memory.py    how does a script run without Spark?
 run_on_spark.py     how does a script run as a job?
-script.py           what may a script have in it? `Clock`, `Restart`, `Watermark`
+script.py           what may a script have in it? `Clock`, `Flush`, `Restart`, `Watermark`
 scripted_job.py     what is the job of a script, for both engines?
 scripted_stream.py  what does a declaration see of a stream that is a script?
 spark_run.py        how does a vector run as a streaming query?
@@ -47,12 +47,13 @@ from panekeeper.framework.testing.every_cut import assert_same_for_every_cut, as
 from panekeeper.framework.testing.play_vector import play
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import run
-from panekeeper.framework.testing.script import Clock, Restart, Watermark
+from panekeeper.framework.testing.script import Clock, Flush, Restart, Watermark
 
 __all__ = [
     "CapsuleRun",
     "Clock",
     "Drawing",
+    "Flush",
     "Restart",
     "Results",
     "Watermark",

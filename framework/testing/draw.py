@@ -31,7 +31,7 @@ from panekeeper.framework.declarations.windows import (
 )
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import columns_of, run
-from panekeeper.framework.testing.script import Clock, Restart, Watermark, time_us
+from panekeeper.framework.testing.script import Clock, Flush, Step, Watermark, time_us
 from panekeeper.framework.testing.scripted_job import followed_watermark
 
 _ROW = "row_of_drawing"
@@ -114,7 +114,7 @@ class _Played:
     """What happened, item by item, and the results.
 
     Attributes:
-        items: rows, `Clock`, `Watermark` and `Restart`; each is a micro-batch.
+        items: rows, `Clock`, `Watermark`, `Restart` and `Flush`; each is a micro-batch.
         results: with the numbers of the items that are rows in `_ROW`.
         keys: partition columns.
         event_time: column; empty if none.
@@ -317,12 +317,14 @@ def _slices(window: EventTimeWindow, first: int, last: int) -> Iterator[int]:
         yield from range(first + (offset - first) % size, last, size)
 
 
-def _named(item: Watermark | Clock | Restart) -> str:
+def _named(item: Step) -> str:
     match item:
         case Watermark():
             return f"watermark {_clock(item.us)}"
         case Clock():
             return f"+{us_text(item.us)}"
+        case Flush():
+            return "flush"
     return "restart"
 
 

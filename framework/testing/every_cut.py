@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from panekeeper.framework.declarations.errors import DeclarationError, user_traceback
 from panekeeper.framework.testing.run import declared_job, with_script
-from panekeeper.framework.testing.script import Clock, Restart, Watermark
+from panekeeper.framework.testing.script import Clock, Flush, Restart, Step, Watermark
 from panekeeper.framework.testing.tried_merge import BrokenMerge, tried
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class _Case:
     """What happens, item by item, and what is after each.
 
     Attributes:
-        items: rows, `Clock`, `Watermark` and `Restart`.
+        items: rows, `Clock`, `Watermark`, `Restart` and `Flush`.
         ends: what is after each.
         ports: the names of the ports; None for the only one.
     """
@@ -180,7 +180,7 @@ class _Case:
 
     def _begins(self, item: Any, before: Any, is_before_restart: bool) -> bool:  # noqa: FBT001
         """Return whether an item begins a micro-batch wherever those before it end."""
-        if isinstance(item, Restart) or isinstance(before, Restart):
+        if isinstance(item, Restart | Flush) or isinstance(before, Restart):
             return True
         if isinstance(item, Clock) and is_before_restart:  # an outage
             return True
@@ -218,12 +218,13 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
     names = tuple(port.name for port in declared.ports)
     is_one = names == (None,)
     batches: list[Any] = [[item] if is_one and isinstance(item, Mapping) else item for item in script]
-    if any(port.has_panes for port in declared.ports):
+    is_flushed = bool(batches) and isinstance(batches[-1], Flush)
+    if any(port.has_panes for port in declared.ports) and not is_flushed:
         batches.append(_LAST)
     with_script(declared, batches)
     items, ends = list[Any](), list[_End]()
     for item in batches:
-        if isinstance(item, Clock | Watermark | Restart):
+        if isinstance(item, Step):
             found: list[Any] = [item]
         elif is_one:
             found = [one if isinstance(one, Clock | Watermark) else _Row(0, one) for one in item]
@@ -409,7 +410,7 @@ def _message(one: _Case, two: _Case, difference: str, cause: str, names: tuple[s
     calls = "\n".join(_call(name, case) for name, case in zip(names, (one, two), strict=True))
     imports = [f"import {name}" for name in ("datetime", "decimal") if f"{name}." in calls]
     imports += ["from decimal import Decimal"] if "Decimal(" in calls else []
-    imports.append("from panekeeper.testing import Clock, Restart, Watermark, run")
+    imports.append("from panekeeper.testing import Clock, Flush, Restart, Watermark, run")
     what = "where micro-batches end" if names[0] == "whole" else "whether the job was started again"
     program = "\n".join(f"    {line}" for line in "\n".join([*imports, "", calls]).splitlines())
     why = f"\nLikeliest cause: {cause}." if cause else ""

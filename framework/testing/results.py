@@ -29,6 +29,8 @@ class Results(list[dict[str, Any]]):
         quarantine: the rows of the quarantine, with `batch`; `row`, what was refused, is a dict.
         counts: where rows went, by the names of the metrics table (`rows_in`, `admitted`, `dropped_late`, ...), added
             up over all micro-batches.
+        watermark: the event time that the watermark had reached in the last micro-batch; None before the first one, and
+            for windows in arrival order.
         windows: of several windows, the rows of the log of each, by its name; the list itself has them all, of one
             micro-batch in the order of the windows.
     """
@@ -38,6 +40,7 @@ class Results(list[dict[str, Any]]):
         self.windows: dict[str, list[dict[str, Any]]] = {name: [] for name in windows}
         self.quarantine: list[dict[str, Any]] = []
         self.counts = dict.fromkeys(COUNTS, 0)
+        self.watermark: datetime | None = None
 
     def add(self, table: pa.Table | None, batch: int, window: str = "") -> None:
         """Add rows of a log; `window` names one of several windows."""

@@ -19,7 +19,7 @@ from panekeeper.framework.declarations.errors import DeclarationError, did_you_m
 from panekeeper.framework.declarations.operator import Operator
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.testing.results import Results
-from panekeeper.framework.testing.script import Clock, Restart, Watermark, rows_table
+from panekeeper.framework.testing.script import Clock, Flush, Restart, Watermark, rows_table
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, ScriptPort
 
 if TYPE_CHECKING:
@@ -51,10 +51,11 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
 ) -> Results:
     """Play a script through a window, and return the rows of its log.
 
-    Each item of the script is one micro-batch: a list of rows, `Clock("1 minute")`, `Watermark(30)` or `Restart()`. A
-    row is a dict; a column that it leaves out is null. Times are seconds since the epoch, datetimes, or ISO text. Rows
-    arrive when the wall clock says, which begins at the epoch and goes on only by `Clock`. In memory a list may have
-    `Clock` and `Watermark` among its rows: all of it happens in one micro-batch.
+    Each item of the script is one micro-batch: a list of rows, `Clock("1 minute")`, `Watermark(30)` or `Restart()`, and
+    `Flush()` as the last one. The job starts with the first item. A row is a dict; a column that it leaves out is null.
+    Times are seconds since the epoch, datetimes, or ISO text. Rows arrive when the wall clock says, which begins at the
+    epoch and goes on only by `Clock`. In memory a list may have `Clock` and `Watermark` among its rows, with one input:
+    all of it happens in one micro-batch.
 
     Without a `Watermark` in the script the watermark follows the rows, as in a job: it is the greatest event time of
     the micro-batches before, less the `watermark=` of the stream. One more micro-batch at the end fires what is
@@ -81,8 +82,8 @@ def run(  # noqa: PLR0913 -- all by keyword but the window
             `.aggregate()` or `.operator()` (`output`, `listeners`, `handlers`).
 
     Returns:
-        The rows of the log, in order, with `quarantine` and `counts`; of several windows, with those of each as
-        `windows`.
+        The rows of the log, in order, with `quarantine`, `counts` and `watermark`; of several windows, with those of
+        each as `windows`.
 
     Raises:
         AssertionError: an operator, an aggregate or a listener of yours raised, and not `allow_errors`; the message has
@@ -261,24 +262,34 @@ def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[
             case Clock():
                 is_down = is_down and where == f"script[{number}]"
                 batch = replace(batch, is_tick=not is_down, now_us=batch.now_us + (0 if is_down else item.us))
+            case Flush():
+                if number + 1 < len(script):
+                    raise DeclarationError(
+                        f"{where} is Flush(), which ends the job for good; make it the last item of the script"
+                    )
+                batch = replace(batch, is_flush=True)
             case Restart():
                 before = script[number - 1] if number else None
                 down_us = before.us if isinstance(before, Clock) else 0
                 batch = replace(batch, is_start=True, now_us=batch.now_us + down_us)
             case Watermark():
-                if not has_panes:
-                    raise DeclarationError(f"{where} is {item}, but no window goes by event time; leave it out")
-                if item.us < (item.us if batch.watermark_us is None else batch.watermark_us):
-                    raise DeclarationError(f"{where} is {item}, but a watermark never goes back")
+                _require_possible_advance(item, batch.watermark_us, where, has_panes=bool(has_panes))
                 batch = replace(batch, watermark_us=item.us)
             case _:
                 batch = replace(batch, tables=tuple(_tables(item, ports, schemas, where)))
         found.append(batch)
-    if has_panes and len(ports) == 1 and not has_watermarks:
+    if has_panes and len(ports) == 1 and not has_watermarks and not batch.is_flush:
         found.append(
             replace(batch, number=len(script), tables=empty, is_start=not found, is_tick=False, is_continued=False)
         )
     return tuple(found), has_watermarks
+
+
+def _require_possible_advance(item: Watermark, before_us: int | None, where: str, *, has_panes: bool) -> None:
+    if not has_panes:
+        raise DeclarationError(f"{where} is {item}, but no window goes by event time; leave it out")
+    if before_us is not None and item.us < before_us:
+        raise DeclarationError(f"{where} is {item}, but a watermark never goes back")
 
 
 class _Part(NamedTuple):
@@ -309,14 +320,14 @@ def _tables(item: Any, ports: Sequence[ScriptPort], schemas: Sequence[pa.Schema]
     if names == [None]:
         if isinstance(item, str | bytes | Mapping) or not isinstance(item, Sequence):
             raise DeclarationError(
-                f"{where} is {item!r}; it must be a list of rows, Clock(...), Watermark(...) or Restart()"
+                f"{where} is {item!r}; it must be a list of rows, Clock(...), Watermark(...), Restart() or Flush()"
             )
         yield rows_table(item, schemas[0], where)
         return
     if not isinstance(item, Mapping) or not item.keys() <= set(names):
         raise DeclarationError(
             f"{where} is {item!r}; with ports it must be a dict of lists of rows by {', '.join(map(repr, names))}, "
-            "Clock(...), Watermark(...) or Restart()"
+            "Clock(...), Watermark(...), Restart() or Flush()"
         )
     for name, schema in zip(names, schemas, strict=True):
         yield rows_table(item.get(name, []), schema, f"{where}[{name!r}]")

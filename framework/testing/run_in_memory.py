@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,13 +18,15 @@ from pyspark import cloudpickle
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import BatchOutcome, Step, Watermark, in_quarantine_of
-from panekeeper.framework.engine.flow.control_stream import BEFORE_ALL_PARTITIONS
+from panekeeper.framework.declarations.durations import to_datetime_if_any
+from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.engine.flow.ordering import to_steps
 from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
 from panekeeper.framework.testing.memory_intake import MemoryIntake
 from panekeeper.framework.testing.results import Results, quarantined
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
+from panekeeper.state.handler import CheckpointReason
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import MemoryStore
 
@@ -113,22 +116,22 @@ class MemoryJob:
                 of_group = [row for row in part if row.g == group]
                 own += [*self._watermark_steps(watermark), *to_steps(of_group, self._orderings)]
             if not batch.is_continued:
-                outcomes = [self._outcome(group, batch.number, own) for group, own in enumerate(steps)]
+                outcomes = [self._outcome(group, batch, own) for group, own in enumerate(steps)]
                 yield MemoryBatch(
                     number=batch.number,
                     packed=packed,
                     steps=steps,
-                    checkpoint=self._checkpoint(0, batch.number) if self.spec.handlers else None,
+                    checkpoint=self._checkpoint(0, batch) if self.spec.handlers else None,
                     outcomes=outcomes,
                 )
                 packed, steps = [], [[] for _ in self._groups]
 
     def _control(self, batch: ScriptBatch) -> Iterator[PackedRow]:
-        """Yield the rows of the control stream of a micro-batch that begins a run, or for which the clock has moved."""
-        kind = "resume" if batch.is_start else "clock"
-        if batch.is_start or batch.is_tick:
-            for group in self._groups:
-                yield PackedRow(group, 0, kind, None, BEFORE_ALL_PARTITIONS, batch.number, batch.now_us, None)
+        """Yield the rows of the control stream for each key group: a start of the job, the clock, a flush."""
+        found = [("resume" if batch.is_start else "clock", BEFORE_ALL_PARTITIONS)] * (batch.is_start or batch.is_tick)
+        found += [("flush", AFTER_ALL_PARTITIONS)] * batch.is_flush
+        for (kind, part), group in product(found, self._groups):
+            yield PackedRow(group, 0, kind, None, part, batch.number, batch.now_us, None)
 
     def _watermark(self, batch: ScriptBatch) -> int | None:
         """Return the watermark before the rows of a micro-batch, us; None before the first."""
@@ -158,9 +161,9 @@ class MemoryJob:
         for batch in self._packers[place].packed(checked.table.to_batches(), part=0, watermark=known):
             yield from PackedRow.each(batch)
 
-    def _outcome(self, group: int, number: int, steps: list[Step]) -> BatchOutcome:
+    def _outcome(self, group: int, batch: ScriptBatch, steps: list[Step]) -> BatchOutcome:
         """Run a micro-batch with newly made objects of the user, as each batch of a job has them."""
-        return self.run_group(self.new_spec(), self._checkpoint(group, number), steps)
+        return self.run_group(self.new_spec(), self._checkpoint(group, batch), steps)
 
     def run_group(self, spec: JobSpec, checkpoint: BatchCheckpoint, steps: list[Step]) -> BatchOutcome:
         """Run a micro-batch of the key group that the checkpoint names, and write its state."""
@@ -171,14 +174,20 @@ class MemoryJob:
         found: JobSpec = cloudpickle.loads(self._declared)
         return found
 
-    def _checkpoint(self, group: int, number: int) -> BatchCheckpoint:
+    def _checkpoint(self, group: int, batch: ScriptBatch) -> BatchCheckpoint:
         """Return which checkpoint a micro-batch is for the state handlers of a key group."""
         return BatchCheckpoint(
-            checkpoint=number, group=group, run=self._run, no_batch_committed=self._no_batch_committed
+            checkpoint=batch.number,
+            group=group,
+            reason=CheckpointReason.FINAL if batch.is_flush else CheckpointReason.BATCH,
+            run=self._run,
+            no_batch_committed=self._no_batch_committed,
         )
 
     def add(self, results: Results, batch: MemoryBatch) -> None:
         """Add what a micro-batch did to the results of a script."""
+        reached = (one.watermark for one in batch.outcomes if one.watermark is not None)
+        results.watermark = to_datetime_if_any(max(reached, default=None))
         for outcome in batch.outcomes:
             for window, one in outcome.parts.items():
                 results.add(one.results, batch.number, window)

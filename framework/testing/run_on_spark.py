@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from panekeeper.framework.declarations.durations import to_datetime_if_any
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, MARK, MARK_TEXT, MARK_VALUE
 from panekeeper.framework.engine.session.session import session
@@ -119,6 +120,8 @@ class _SparkJob:
         has_own_clock = self._port(port).intake.arrival_time is not None and not self._port(port).spec.has_panes
         if (batch.is_start or batch.is_tick) and not has_own_clock:
             yield "resume" if batch.is_start else "clock", batch.now_us
+        if batch.is_flush:
+            yield "flush", batch.now_us
 
     @property
     def _follows_rows(self) -> bool:
@@ -156,6 +159,8 @@ def read_results(log: Path, spec: JobSpec) -> Results:
     for _, table in _commits(log.with_name(f"{log.name}_metrics")):
         for name in COUNTS:
             results.counts[name] += sum(table.column(name).to_pylist())
+        reached = table.column("watermark").cast(pa.timestamp("us", "UTC")).cast(pa.int64()).to_pylist()
+        results.watermark = to_datetime_if_any(max((us for us in reached if us is not None), default=None))
     return results
 
 

@@ -68,7 +68,16 @@ class Restart:
     """The job ends, and a new run resumes from what is stored."""
 
 
-Step = Clock | Watermark | Restart
+@dataclass(frozen=True)
+class Flush:
+    """The job is flushed: what is due by now happens, then what is open fires with the reason FLUSH, and all closes.
+
+    It is the last item of a script, as a job that was flushed takes no more rows (docs/semantics.md section 5.3).
+    """
+
+
+Step = Clock | Watermark | Restart | Flush
+"""An item of a script that is no rows."""
 
 
 def time_us(value: Any, what: str) -> int:

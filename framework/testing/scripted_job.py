@@ -31,6 +31,7 @@ class ScriptBatch:
         now_us: the wall clock, us since the epoch.
         is_start: whether it is the first one of a run.
         is_tick: whether the clock has moved on for it.
+        is_flush: whether the job is flushed in it, and ends.
         is_continued: whether the next one is part of the same micro-batch: a list has a clock or watermark in it.
         watermark_us: the watermark that the script has reached, us; None before the first, or if it follows the rows.
     """
@@ -40,6 +41,7 @@ class ScriptBatch:
     now_us: int
     is_start: bool = False
     is_tick: bool = False
+    is_flush: bool = False
     is_continued: bool = False
     watermark_us: int | None = None
 

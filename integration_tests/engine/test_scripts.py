@@ -24,7 +24,7 @@ from panekeeper import (
     agg,
 )
 from panekeeper.framework.declarations.operator import Emit
-from panekeeper.testing import Clock, Restart, Watermark, run
+from panekeeper.testing import Clock, Flush, Restart, Watermark, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,6 +63,7 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         "event_time": "t",
         "watermark": "2 seconds",
         "reject": {"NEGATIVE": "v < 0"},
+        "script": [*ROWS, Flush()],
     },
     "watermarks": {
         "window": Cumulate("5 seconds", "10 seconds", discard_age="1 minute"),
@@ -89,7 +90,7 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         },
         "operator": Sizes(),
         "output": "n bigint, of int",
-        "script": [{"left": one, "right": one} if isinstance(one, list) else one for one in ROWS],
+        "script": [{"left": one, "right": one} if isinstance(one, list) else one for one in [*ROWS, Flush()]],
     },
     "count or time": {"window": Tumbling(AnyOf(Count(2), Time("10 seconds")), aligned=True), "aggregates": SUMS},
     "sliding": {
@@ -105,7 +106,11 @@ SCRIPTS: dict[str, dict[str, Any]] = {
         "arrival_time": "t",
         "max_ahead": None,
     },
-    "batched": {"window": Batched(within="25 seconds", every="10 seconds"), "aggregates": {"all": agg.collect("v")}},
+    "batched": {
+        "window": Batched(within="25 seconds", every="10 seconds"),
+        "aggregates": {"all": agg.collect("v")},
+        "script": [*ROWS[:-1], Flush()],
+    },
 }
 
 
@@ -116,10 +121,11 @@ def order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("case", SCRIPTS)
 def test_a_script_gives_on_spark_what_it_gives_in_memory(case: str, spark: SparkSession) -> None:
-    """The rows of the log with their batches, the quarantine and the counts."""
+    """The rows of the log with their batches, the quarantine, the counts and the watermark."""
     how = {"schema": "k string, t timestamp, v long", "partition_by": "k", "script": ROWS} | SCRIPTS[case]
     expected, found = run(**how), run(**how, engine="spark", spark=spark)
     assert found
     assert order(found) == order(expected)
     assert order(found.quarantine) == order(expected.quarantine)
     assert found.counts == expected.counts
+    assert found.watermark == expected.watermark

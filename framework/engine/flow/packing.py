@@ -104,7 +104,7 @@ BATCH_ID = "streaming.sql.batchId"
 _QUERY_ID = "sql.streaming.queryId"  # for every task of a streaming query
 _OFFSET_LOG = "v1"
 
-MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "evict")} | {
+MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "evict", "flush")} | {
     "window": "mark:window",
     MARK_AFTER_ROW: "mark:window",
     "final": "mark:final",

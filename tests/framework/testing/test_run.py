@@ -14,6 +14,7 @@ import pytest
 
 from panekeeper import (
     Batched,
+    CheckpointReason,
     Count,
     DeclarationError,
     Event,
@@ -25,6 +26,7 @@ from panekeeper import (
     Punctuation,
     Session,
     Sliding,
+    SlidingByRow,
     StateContext,
     StateHandler,
     Time,
@@ -33,7 +35,7 @@ from panekeeper import (
     agg,
 )
 from panekeeper.framework.declarations.operator import Emit
-from panekeeper.testing import Clock, Restart, Results, Watermark, run
+from panekeeper.testing import Clock, Flush, Restart, Results, Watermark, run
 
 ROWS: list[Any] = [{"key": "a", "v": 1}, {"key": "b", "v": 10}, {"key": "a", "v": 2}]
 KEYED: dict[str, Any] = {"schema": "key string, v long", "partition_by": "key"}
@@ -206,6 +208,76 @@ def test_the_watermark_of_ports_is_the_least_of_theirs() -> None:
     assert [(row["port"], row["n"], row["batch"]) for row in found] == [(0, 1, 2)]
     found = run(ports=ports, script=[{"a": rows[0]}, {"b": rows[0]}, Watermark(10)], **how)
     assert [(row["port"], row["n"], row["batch"]) for row in found] == [(0, 1, 2), (1, 1, 2)]
+
+
+def test_a_firing_is_in_the_batch_that_acts_on_the_watermark() -> None:
+    """Of one stream in the next; of ports, and where the key groups keep it, in that of the rows that moved it."""
+    made: dict[str, Any] = {"operator": Sizes(), "output": "n bigint", "schema": "t timestamp", "event_time": "t"}
+    window, times = TimeInterval(10), (1, 12, 23)
+    alone = [[{"t": t}] for t in times]
+    both = [{"a": one, "b": one} for one in alone]
+    ports: dict[str, Any] = {"a": {"window": window}, "b": {"window": window}}
+    assert [row["batch"] for row in run(window, script=alone, **made)] == [2, 3]
+    idle: dict[str, Any] = {"idle_after": "1 hour", "when_idle": "advance"}
+    assert [row["batch"] for row in run(window, script=alone, **made, **idle)] == [1, 2]
+    assert [row["batch"] for row in run(ports=ports, script=both, **made) if row["port"] == 0] == [1, 2]
+    assert [row["batch"] for row in run(ports=ports, script=[*both, Flush()], **made) if row["port"] == 0] == [1, 2, 3]
+
+
+def test_a_job_starts_with_the_first_item_of_its_script() -> None:
+    """So a clock before any row is no time that a window waits; one behind the first item is."""
+    how: dict[str, Any] = {"aggregates": {"n": agg.count()}, "schema": "v long"}
+    for window in (Tumbling(Time(10), passes_marks=True), Batched(within=60, every=10)):
+        for script, at in (
+            ([Clock(7), [{"v": 1}]], 17),
+            ([[{"v": 1}], Clock(7)], 10),
+            ([[], Clock(7), [{"v": 1}]], 10),
+        ):
+            found = run(window, script=[*script, *[Clock(1)] * 10], **how)
+            assert [row["fired_at"] for row in found.in_seconds] == [at]
+
+
+def test_a_flush_fires_what_is_open_after_what_is_due() -> None:
+    """With the reason FLUSH, in a batch of its own, which is the last one; each kind of window does so."""
+    script = [[{"t": 1, "v": 1}, {"t": 12, "v": 2}], Clock(4), Flush()]
+    how: dict[str, Any] = {"aggregates": {"total": agg.sum("v")}, "schema": "t timestamp, v long"}
+    found = run(TimeInterval(10), script=script, event_time="t", **how)
+    assert [(row["total"], row["reason"], row["is_final"], row["batch"]) for row in found] == [
+        (1, "WATERMARK", True, 1),
+        (2, "FLUSH", True, 2),
+    ]
+    for window in (Session(5), SlidingByRow(5, right=False)):
+        assert [row["reason"] for row in run(window, script=script, event_time="t", **how)] == ["WATERMARK", "FLUSH"]
+    windows: list[Any] = [Tumbling(Time(3)), Tumbling(Count(5)), Sliding(evict=Count(9), trigger=Count(3))]
+    for window, reasons in zip(windows, (["TIME"], ["FLUSH"], ["FLUSH"]), strict=True):
+        assert [row["reason"] for row in run(window, script=script, **how)] == reasons
+    found = run(Batched(within=60, every=10), script=script, **how)
+    assert [(row["total"], row["reason"]) for row in found] == [(3, "FLUSH")]
+
+
+def test_a_flush_is_the_final_checkpoint_of_state_handlers_and_the_last_item() -> None:
+    """A handler is told that it is the last one; nothing can come after it."""
+    found = run(Tumbling(Count(9)), operator=Endings(), output="total bigint", script=[ROWS, Flush()], **KEYED)
+    assert [(row["total"], row["batch"]) for row in found if row["reason"] == "DRAIN"] == [(0, 0), (1, 1)]
+    with pytest.raises(
+        DeclarationError, match=r"script\[1\] is Flush\(\), which ends the job for good; make it the last"
+    ):
+        run(Tumbling(Count(9)), aggregates=SUM, script=[ROWS, Flush(), ROWS], **KEYED)
+
+
+def test_results_say_how_far_the_watermark_is() -> None:
+    """After the last micro-batch; none before the first row, and none for windows in arrival order."""
+    how: dict[str, Any] = {"aggregates": {"n": agg.count()}, "schema": "k string, t timestamp, v long"}
+    late = datetime.fromtimestamp(12, UTC)
+    rows = [{"t": 15, "v": 1}]
+    assert run(TimeInterval(10), script=[rows], event_time="t", watermark=3, **how).watermark == late
+    assert run(TimeInterval(10), script=[rows, Flush()], event_time="t", watermark=3, **how).watermark == late
+    assert run(TimeInterval(10), script=[Watermark(5), rows, Watermark(12)], event_time="t", **how).watermark == late
+    ports = {"a": {"window": TimeInterval(10)}, "b": {"window": TimeInterval(10)}}
+    made = how | {"aggregates": None, "operator": Sizes(), "output": "n bigint", "event_time": "t"}
+    assert run(ports=ports, script=[{"a": rows, "b": [{"t": 12}]}], **made).watermark == late
+    assert run(TimeInterval(10), script=[[]], event_time="t", **how).watermark is None
+    assert run(Tumbling(Count(1)), script=[rows], **how).watermark is None
 
 
 def test_two_streams_are_joined() -> None:
@@ -538,6 +610,13 @@ class Lasting(Operator, StateHandler):
 
     def reset(self, ctx: StateContext) -> None:
         self.totals = ctx.read("totals")
+
+
+class Endings(Lasting):
+    """Emits for each checkpoint whether it is the final one."""
+
+    def drain(self, ctx: StateContext) -> None:
+        ctx.emit("a", total=int(ctx.reason is CheckpointReason.FINAL))
 
 
 class Forgetful(Lasting):
