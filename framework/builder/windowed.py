@@ -61,6 +61,7 @@ from panekeeper.framework.declarations.windows import (
     TimeInterval,
     Window,
     columns_of_policies,
+    panes_meant,
 )
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.intake import Intake
@@ -75,6 +76,10 @@ from panekeeper.state.table_roles import KINDS
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+
+_OF_THE_CALLER = 3
+"""What shows a warning at the line of the user: `named_options` is between that and the function."""
 
 
 @named_options
@@ -171,7 +176,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         dedupe=_dedupe(columns.find_all("dedupe", dedupe), dedupe_for, event_time),
     )
     for caution in cautions(df, name, event_time=intake.event_time):
-        warnings.warn(caution, stacklevel=2)
+        warnings.warn(caution, stacklevel=_OF_THE_CALLER)
     return WindowedStream(intake)
 
 
@@ -231,6 +236,13 @@ class WindowedStream:
                     "order, and has no watermark; leave it out"
                 )
         window = _with_found_columns(window, self._intake)
+        if self._intake.event_time is not None and self._intake.arrival_time is None and (meant := panes_meant(window)):
+            warnings.warn(
+                f"a {type(window).__name__} window of time counts by arrival, the wall clock, and event_time="
+                f"{self._intake.event_time!r} and the watermark have no part in it. For windows of event time use "
+                f"{meant}; else leave out event_time",
+                stacklevel=_OF_THE_CALLER,
+            )
         return StreamWithWindow(_Input(self._in_arrival_order(window), window))
 
     @named_options

@@ -21,6 +21,7 @@ from panekeeper.framework.declarations.firing import (
     require_one_of,
 )
 from panekeeper.framework.declarations.policies import (
+    AllOf,
     AnyOf,
     Count,
     Policy,
@@ -573,6 +574,36 @@ def columns_of_policies(window: Window) -> tuple[tuple[Policy, str], ...]:
     """Return the policies of a window that read a column, each with its column."""
     read = ((policy, column_read_by(policy)) for policy in row_policies(window))
     return tuple((policy, column) for policy, column in read if column is not None)
+
+
+def panes_meant(window: ArrivalWindow) -> str | None:
+    """Return the window of event time that is most like one by the wall clock, as its call; None if no time counts.
+
+    >>> panes_meant(Sliding(evict=Time("1 hour"), trigger=Time("5 minutes")))
+    "TimeInterval('1 hour', creation_period='5 minutes')"
+    """
+    length: Duration | None
+    period: Duration | None
+    if isinstance(window, Batched):
+        length, period = window.within, None if window.within is None else window.every
+    else:
+        length, period = _time_of(window.evict), _time_of(getattr(window, "trigger", None))
+    if length is None:
+        return None if period is None else f"TimeInterval({_shown(period)})"
+    if isinstance(window, Tumbling):
+        return f"TimeInterval({_shown(length)})"
+    if period is None:
+        return f"SlidingByRow({_shown(length)})"
+    return f"TimeInterval({_shown(length)}, creation_period={_shown(period)})"
+
+
+def _time_of(policy: Policy | None) -> Duration | None:
+    policy = policy.time if isinstance(policy, AnyOf | AllOf) else policy
+    return policy.size if isinstance(policy, Time) else None
+
+
+def _shown(duration: Duration) -> str:
+    return repr(duration if isinstance(duration, str) else us_text(to_us(duration, "the duration")))
 
 
 def _require_bool(given: object, what: str) -> None:
