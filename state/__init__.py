@@ -3,6 +3,7 @@
 checkpoint/       Which files does a checkpoint have beside Spark's, and what is in them?
 codec.py          How do tables and headers become checked, versioned bytes?
 compatibility.py  Can a job with a changed declaration continue from the stored state?
+duration_text.py  How is a duration shown?
 errors.py         What is the root of all errors, and what can be wrong with stored state?
 handler.py        What is a user's state handler, and when is it called?
 history.py        What have earlier declarations left in state and tables, as `job.json` records it?

@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.history import (
     WINDOWS,
     History,
@@ -26,6 +27,8 @@ from panekeeper.state.history import (
     declared_part,
 )
 
+_OF_TIME = "_us"
+"""The names of fields that are durations end so; they are microseconds."""
 _LONGEST_SHOWN = 200
 """Of a value that a message shows, so many characters: what is known of a time zone has thousands."""
 
@@ -39,7 +42,10 @@ class Difference:
     new: Any
 
     def __str__(self) -> str:
-        return f"{self.field}: {_show(self.old)} in the checkpoint, {_show(self.new)} now"
+        name = self.field.removesuffix(_OF_TIME)
+        is_time = name != self.field
+        old, new = (_show(one, is_time=is_time) for one in (self.old, self.new))
+        return f"{name}: {old} in the checkpoint, {new} now"
 
 
 def fingerprint(declaration: Mapping[str, Any]) -> dict[str, Any]:
@@ -68,7 +74,9 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
     return [one for one in found if one.old != one.new and repr(one.old) != repr(one.new)]  # NaN is not equal to itself
 
 
-def _show(value: Any) -> str:
+def _show(value: Any, *, is_time: bool = False) -> str:
+    if is_time and type(value) is int:
+        return us_text(value)
     text = "absent" if value is None else repr(value)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 

@@ -22,7 +22,6 @@ from panekeeper.framework.builder.places import (
 )
 from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.display import Displayed, call_text
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
     DeclarationError,
@@ -34,6 +33,7 @@ from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.state.checkpoint.control_files import remove_ends_elsewhere, write_control_file
 from panekeeper.state.checkpoint.epochs import POINTER_FILE, read_pointer
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.own_paths import follow
 
 if TYPE_CHECKING:

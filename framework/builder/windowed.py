@@ -47,7 +47,7 @@ from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_g
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.calls import meant_as_option, named_options
-from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us, us_text
+from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import PaneFiringOptions
 from panekeeper.framework.declarations.joins import Join, JoinKind, PaneJoinKind, Within, require_equal_panes
@@ -70,6 +70,7 @@ from panekeeper.framework.engine.flow.stream_columns import StreamColumns, requi
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.engine.sources.cautions import cautions
 from panekeeper.state.codec import that_may_be_null
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.handler import StateHandler
 from panekeeper.state.table_roles import KINDS
 

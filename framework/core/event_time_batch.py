@@ -17,7 +17,7 @@ from panekeeper.framework.core.job_spec import ARRIVAL_TIME
 from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
-from panekeeper.framework.declarations.durations import duration_text
+from panekeeper.state.duration_text import duration_text
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import KeyGroupStore
 

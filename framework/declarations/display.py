@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.declarations.durations import us_text
+from panekeeper.state.duration_text import us_text
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -19,6 +19,7 @@ from typing import Any
 
 from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.state.duration_text import UNITS_US
 
 Duration = int | float | Decimal | timedelta | str
 """What a duration may be given as: seconds as a number, a `timedelta`, or text such as `"10 minutes"`."""
@@ -27,20 +28,9 @@ LARGEST_SIZE = 2**61
 """The largest duration in microseconds, and the largest count. A time of our age plus a few of these fits 64 bits."""
 
 _US = timedelta(microseconds=1)
-_SHOWN = ("d", "h", "m", "s", "ms", "us")
-_SHORT = len("999ms")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLES = 'give text such as "10 minutes", "1 hour 30 minutes", "90s" or "250ms", a timedelta, or a number of seconds'
 
-_UNITS_US = {
-    "week": 604_800_000_000,
-    "day": 86_400_000_000,
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
 _ABBREVIATIONS = {
     "w": "week",
     "d": "day",
@@ -144,7 +134,7 @@ def to_us(value: Duration, what: str) -> int:
         us = _whole_us(value, 1_000_000, f"{what} is {value!r}")
     if abs(us) > LARGEST_SIZE:
         raise DeclarationError(
-            f"{what} is {value!r}; durations must not exceed {LARGEST_SIZE // (365 * _UNITS_US['day']):,} years"
+            f"{what} is {value!r}; durations must not exceed {LARGEST_SIZE // (365 * UNITS_US['day']):,} years"
         )
     return us
 
@@ -154,32 +144,6 @@ def as_plain_number(value: Any) -> Any:
     if isinstance(value, int | float) or not isinstance(value, Real) or type(value).__name__ == "timedelta64":
         return value
     return int(value) if isinstance(value, Integral) else float(value)
-
-
-def duration_text(seconds: float) -> str:
-    """Return a duration as messages and reports show it: in one unit, exact where that is short, else rounded.
-
-    >>> [duration_text(one) for one in (0, 0.25, 1.5, 90, 5400, 604_800, 23_406_728.9)]
-    ['0s', '250ms', '1.5s', '90s', '90m', '7d', '271d']
-    """
-    us = round(seconds * 1_000_000)
-    exact = us_text(us)
-    if len(exact) <= _SHORT:
-        return exact
-    unit = next(unit for unit in _SHOWN if abs(us) >= _UNITS_US[_ABBREVIATIONS[unit]])
-    in_unit = us / _UNITS_US[_ABBREVIATIONS[unit]]
-    digits = 1 if round(abs(in_unit), 1) < 10 else 0  # noqa: PLR2004 -- 9.5 and 10 have two digits each
-    return f"{in_unit:.{digits}f}".removesuffix(".0") + unit
-
-
-def us_text(us: int) -> str:
-    """Return microseconds exactly, as a duration that can be given.
-
-    >>> [us_text(one) for one in (0, 5_400_000_000, 1_500_000, -7)]
-    ['0s', '90m', '1500ms', '-7us']
-    """
-    unit = next(unit for unit in _SHOWN if us % _UNITS_US[_ABBREVIATIONS[unit]] == 0) if us else "s"
-    return f"{us // _UNITS_US[_ABBREVIATIONS[unit]]}{unit}"
 
 
 def to_seconds(value: Duration, what: str) -> float:
@@ -211,7 +175,7 @@ def _times(unit: str, value: float | Decimal) -> timedelta:
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise DeclarationError(f"{unit}s() takes a number, not {value!r}")
     try:
-        return timedelta(microseconds=_whole_us(value, _UNITS_US[unit], f"{unit}s({value!r})"))
+        return timedelta(microseconds=_whole_us(value, UNITS_US[unit], f"{unit}s({value!r})"))
     except OverflowError:
         raise DeclarationError(f"{unit}s({value!r}) is too long for a timedelta") from None
 
@@ -226,9 +190,9 @@ def _text_to_us(text: str, what: str) -> int:
             raise DeclarationError(
                 f'{what} is {text!r}; months and years differ in length, so give days, such as "30 days" or "365 days"'
             )
-        if unit not in _UNITS_US:
+        if unit not in UNITS_US:
             break
-        us += _whole_us(Decimal(match[1].replace(" ", "")), _UNITS_US[unit], f"{what} is {text!r}")
+        us += _whole_us(Decimal(match[1].replace(" ", "")), UNITS_US[unit], f"{what} is {text!r}")
         position = match.end()
     if not position or rest[position:].strip():
         raise DeclarationError(f"{what} is {text!r}, which is not a duration; {_EXAMPLES}")

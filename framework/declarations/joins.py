@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
-from panekeeper.framework.declarations.durations import Duration, duration_text, to_us
+from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
 from panekeeper.framework.declarations.policies import require_age
 from panekeeper.framework.declarations.windows import TimeInterval
+from panekeeper.state.duration_text import duration_text
 
 JoinKind = Literal["inner", "left", "right", "full"]
 """Whose rows go out with nulls if they have no match: none, those of port 0, of port 1, or of both."""

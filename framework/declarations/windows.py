@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 from panekeeper.framework.declarations.calls import with_named_options
-from panekeeper.framework.declarations.durations import Duration, to_us, us_text
+from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import (
     Emit,
@@ -34,6 +34,7 @@ from panekeeper.framework.declarations.policies import (
     require_role,
 )
 from panekeeper.framework.declarations.window_options import WindowOptions
+from panekeeper.state.duration_text import us_text
 
 LatenessRule = Literal["pane", "tuple"]
 """When a late row is dropped: once every pane it belongs to is closed, or once it is older than the discard age."""

@@ -16,7 +16,7 @@ from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations import aggregates as agg
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.display import call_text
-from panekeeper.framework.declarations.durations import to_us, us_text
+from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import Delta, Time
 from panekeeper.framework.declarations.svg import Canvas
@@ -33,6 +33,7 @@ from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import columns_of, run
 from panekeeper.framework.testing.script import Clock, Flush, Step, Watermark, time_us
 from panekeeper.framework.testing.scripted_job import followed_watermark
+from panekeeper.state.duration_text import us_text
 
 _ROW = "row_of_drawing"
 """Column with the number of a row; of a result, with those of its rows."""

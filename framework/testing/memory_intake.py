@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from panekeeper.framework.core.row_json import objects
 from panekeeper.framework.declarations.arrow_types import python_rows
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.engine.flow import packing, row_checks
 from panekeeper.framework.engine.flow.pipeline import InputPort
 from panekeeper.framework.testing.sql import holds
+from panekeeper.state.duration_text import us_text
 
 _US_UTC = pa.timestamp("us", tz="UTC")
 

@@ -13,8 +13,9 @@ from typing import Any
 import pyarrow as pa
 
 from panekeeper.framework.declarations.arrow_types import require_nothing_cut_off
-from panekeeper.framework.declarations.durations import Duration, seconds_to_us, to_us, us_text
+from panekeeper.framework.declarations.durations import Duration, seconds_to_us, to_us
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.state.duration_text import us_text
 
 _EPOCH, _EPOCH_HERE = datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1)  # noqa: DTZ001 -- of times without a zone
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Mapping
@@ -15,7 +16,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.recovery import kafka
 from panekeeper.recovery.cli import output
@@ -46,6 +46,7 @@ from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.compatibility import Compatibility
+from panekeeper.state.duration_text import duration_text
 
 if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import DeltaJob
@@ -367,7 +368,10 @@ def _panes(options: Namespace) -> dict[str, Any]:
 
     found = panes(options.checkpoint, **_looked_at(options))
     states = [state for state in ("open", "late", "overdue") if getattr(options, state)]
-    return first_rows(found.where(found["state"].isin(states)) if states else found, options.limit)
+    if not states:
+        return first_rows(found, options.limit)
+    shown = first_rows(found.where(found["state"].isin(states)), options.limit)
+    return {**shown, "states": states, "others": 0 if shown["rows"] else found.count()}
 
 
 def _partitions(options: Namespace) -> dict[str, Any]:
@@ -419,8 +423,10 @@ def _report(options: Namespace) -> dict[str, Any]:
     open_panes = not options.no_open
     given = {"batches": options.batches, "open_panes": open_panes, "drill": options.drill, "s3": s3_options(options)}
     made = report(options.checkpoint, **given)
-    made.write(options.output)
-    found = {"job": made.job, "file": options.output, "bytes": len(made.html.encode()), "batches": made.batches}
+    name = re.sub(r"[^\w.-]", "-", made.job or "job")
+    file = options.output or f"report-{name}.html"
+    made.write(file)
+    found = {"job": made.job, "file": file, "bytes": len(made.html.encode()), "batches": made.batches}
     return {**found, "panes": made.panes, "notes": [*made.notes]}
 
 
@@ -499,7 +505,7 @@ INSPECTOR = (
         help="write what a job that runs or not has done to a page of HTML: panes, watermark, rows, times, downtimes",
         arguments=(
             CHECKPOINT,
-            Argument("-o", "--output", metavar="FILE", help="the page, such as report.html", required=True),
+            Argument("-o", "--output", metavar="FILE", help="the page (report-JOB.html)"),
             option("--batches", "N", "show the last N batches (120)", type=int, default=120),
             flag("--no-open", "do not start Spark to read the panes that have not fired yet"),
             option("--drill", "FILE", "show the last drill, too: what `panekeeper drill --json` has printed"),

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from panekeeper.framework.declarations.display import format_bytes
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.recovery.storage.blobs import ProgressCallback, TransferProgress
+from panekeeper.state.duration_text import duration_text
 
 Fields = Mapping[str, Any]
 
@@ -73,20 +73,27 @@ def status_lines(fields: Fields) -> str:
     ]
     if fields["watermark"] is not None:
         lines.append(f"watermark: {fields['watermark']}, {format_age(fields['watermark_lag'])} behind the present")
+    now = {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
+    lines += [counts] if (counts := _counts_text(fields, now)) else []
     known = {"rows": "rows", "late": "late", "too late": "dropped", "quarantined": "quarantined"}
-    known |= {"rows/s": "rows_per_second", "rows behind": "rows_behind", "open panes": "open_panes"}
     known |= {"missed panes": "missed_panes"} if fields["missed_panes"] else {}
-    counts = [f"{text}: {format_number(fields[name])}" for text, name in known.items() if fields[name] is not None]
-    lines += [", ".join(counts)] if counts else []
+    since = f"since its start at {fields['counted_since']}: " if fields["counted_since"] else ""
+    lines += [f"{since}{counts}"] if (counts := _counts_text(fields, known)) else []
     if fields["errors"]:
-        counts = [f"{reason} {count:,}" for reason, count in fields["errors"].items()]
-        lines.append("could not be computed: " + ", ".join(counts))
+        errors = [f"{reason} {count:,}" for reason, count in fields["errors"].items()]
+        lines.append(f"{since}could not be computed: {', '.join(errors)}")
     saved = fields["last_savepoint"]
     if saved is not None:
         lines.append(
             f"last savepoint: {saved['name']} of batch {saved['batch']}, {saved['made_at']}, {saved['location']}"
         )
     return "\n".join([*lines, "resumable: " + ("yes" if fields["resumable"] else f"no, {fields['why_not']}")])
+
+
+def _counts_text(fields: Fields, names: Mapping[str, str]) -> str:
+    """Return those of some numbers that are known, by the text of each."""
+    known = {text: fields[name] for text, name in names.items() if fields[name] is not None}
+    return ", ".join(f"{text}: {format_number(number)}" for text, number in known.items())
 
 
 def _running_text(fields: Fields) -> str:
@@ -157,7 +164,10 @@ def panes_lines(fields: Fields) -> str:
             "waits for": waits_text(one),
         }
 
-    return _rows_lines([row(one) for one in fields["rows"]], "no open panes", fields)
+    none, others = "no open panes", fields.get("others")
+    if others:  # what was asked for is only some of the open ones
+        none = f"no pane is {' or '.join(fields['states'])}; {others} open ones are not, see them without the option"
+    return _rows_lines([row(one) for one in fields["rows"]], none, fields)
 
 
 _WAITS_FOR = ("fires_at", "closes_at", "next_clock", "next_rows")
@@ -472,7 +482,7 @@ def _delay_text(delay: Fields) -> str:
     """Return the least, the median and the greatest delay.
 
     >>> _delay_text({"least": 60.0, "median": 90.0, "greatest": 7200.0})
-    '1m, median 90s, up to 2h'
+    '1m, median 1m 30s, up to 2h'
     """
     if delay["median"] is None:
         return "none"

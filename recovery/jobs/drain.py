@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
+from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.jobs.status import job_name
@@ -24,6 +24,7 @@ from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed, last_batches
 from panekeeper.state.checkpoint.lease import LeaseOwner, read_end, read_owner
+from panekeeper.state.duration_text import duration_text
 
 _POLL_SECONDS = 0.2
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.epochs import read_begin
 from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder, damaged, read_object
 from panekeeper.state.checkpoint.job_record import is_flushed, last_batches, read_last_savepoint
 from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US, read_end, read_owner, read_report
+from panekeeper.state.duration_text import duration_text
 
 
 class Health(Enum):
@@ -80,12 +80,13 @@ class JobStatus:
         watermark_lag: how far it is behind the present.
         rows_per_second: rows read in the last minute of a job that runs.
         rows_behind: rows that its source held and it had not read; Kafka counts them.
-        rows: how many rows were read since that run began.
+        counted_since: when the run began whose rows are counted below.
+        rows: how many rows were read since then.
         late: of these, how many refined a pane that had fired.
         dropped: how many came too late.
         missed_panes: how often a row that was kept came too late for one of its panes, which lacks it.
         quarantined: how many were set aside before the windows.
-        errors: how many rows, results and firings could not be computed since that run began, by reason.
+        errors: how many rows, results and firings could not be computed since then, by reason.
         open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
         state_bytes: size of its state on disk.
         no_tick_since: since when no tick of the wall clock can be written, as on a full disk; null if all is well.
@@ -117,6 +118,7 @@ class JobStatus:
     watermark_lag: float | None = None
     rows_per_second: float | None = None
     rows_behind: int | None = None
+    counted_since: str | None = None
     rows: int | None = None
     late: int | None = None
     dropped: int | None = None
@@ -186,6 +188,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         watermark_lag=_age(at, progress.get("watermark")),
         rows_per_second=progress.get("rows_per_second") if running else None,
         rows_behind=progress.get("rows_behind"),
+        counted_since=_time(progress.get("since")),
         rows=progress.get("rows"),
         late=progress.get("late"),
         dropped=progress.get("dropped"),

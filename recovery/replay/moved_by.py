@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
 from panekeeper.framework.engine.session.columns import quoted
@@ -24,6 +23,7 @@ from panekeeper.recovery.replay.recorded_rows import RecordedBatches, recorded_b
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.upgrade.job_file import load_job
 from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.duration_text import us_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession

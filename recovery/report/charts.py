@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.svg import Canvas
 from panekeeper.recovery.report.figures import PaneLife
+from panekeeper.state.duration_text import duration_text
 
 _LEFT, _RIGHT, _TOP, _AXIS = 62, 12, 10, 24
 _TICK_PIXELS = 92

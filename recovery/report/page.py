@@ -10,7 +10,6 @@ from html import escape
 from itertools import pairwise
 
 from panekeeper.framework.declarations.display import format_bytes
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.recovery.report.charts import (
     Series,
     bars,
@@ -24,6 +23,7 @@ from panekeeper.recovery.report.charts import (
 from panekeeper.recovery.report.figures import DRILL_COLUMNS, OUTCOMES, Batch, Figures, PaneLife
 from panekeeper.recovery.report.style import STYLE
 from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.duration_text import duration_text
 
 _WIDE, _HALF, _NARROW = 1112, 532, 326
 _MICRO = 1_000_000

@@ -25,7 +25,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.display import Displayed, format_bytes
-from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
+from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import (
@@ -68,6 +68,7 @@ from panekeeper.state.checkpoint.clock import Deadline, now_us, now_utc
 from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import write_last_savepoint
+from panekeeper.state.duration_text import duration_text
 from panekeeper.state.log import logger
 from panekeeper.state.table_roles import kind_of
 

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, SOURCE_PARTITION_COLUMN
 from panekeeper.recovery.storage.locations import Location
@@ -31,6 +30,7 @@ from panekeeper.recovery.what_if.trial import (
     opened_recording,
     produced,
 )
+from panekeeper.state.duration_text import us_text
 
 if TYPE_CHECKING:
     from panekeeper.framework.builder.outputs import DeltaJob

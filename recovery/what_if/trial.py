@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.framework.declarations.durations import Duration, us_text
+from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.job.checkpoint_checks import upgraded_record, with_history
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
@@ -40,6 +40,7 @@ from panekeeper.recovery.what_if.rehearsal import COUNTS, Beginning, Rehearsal, 
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_ports
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.store import MemoryStore
 from panekeeper.state.table_roles import role_of

@@ -58,7 +58,7 @@ def refused(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         (recorded({"hour": {**NAMES, "top": agg.max("v")}, "burst": NAMES}, hour=HOUR, burst=BURST), []),
         (
             recorded(hour=HOUR, burst=Session("9 minutes")),
-            ["burst: window.gap_us: 600000000 in the checkpoint, 540000000 now"],
+            ["burst: window.gap: 10m in the checkpoint, 9m now"],
         ),
         (recorded(hour=HOUR), ["windows: 'burst' in the checkpoint, absent now"]),
         (recorded(hour=HOUR, burst=BURST, day=HOUR), ["windows: absent in the checkpoint, 'day' now"]),

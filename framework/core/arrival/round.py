@@ -14,9 +14,9 @@ import pyarrow as pa
 from panekeeper.framework.core.arrival.event_table import EventTable
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.stable_order import ranked
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.events import Reason
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.records import NEVER
 
 _NOT_IN_ROUND = -(2**62)

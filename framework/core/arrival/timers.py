@@ -18,9 +18,9 @@ from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import timer_period
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import ends_of
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.records import NEVER
 
 _OUTAGE_US = 60_000_000

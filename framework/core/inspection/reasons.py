@@ -15,8 +15,8 @@ from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, remedy_lines
 from panekeeper.framework.core.quarantine import LATE
 from panekeeper.framework.declarations.display import Printed
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.duration_text import duration_text
 from panekeeper.state.records import NO_WATERMARK
 
 

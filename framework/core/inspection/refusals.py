@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.state.checkpoint.clock import format_time
+from panekeeper.state.duration_text import duration_text
 from panekeeper.state.records import NO_WATERMARK
 
 

@@ -6,7 +6,7 @@ fires after each micro-batch (`emit="on_update"`) fires more often this way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,11 +74,9 @@ class StepDone:
 
     def __str__(self) -> str:
         lines = [f"{self.number}. {self._what()}"]
-        lines += [f"   {_row_text(one)}" for one in _first(self._rows())]
-        lines += [f"   -> {_result_text(one, self.key)}" for one in _first(self.results)]
-        for one in _first(self.rejected):
-            detail = f" ({one['detail']})" if one.get("detail") else ""
-            lines.append(f"   -> quarantine {one['reason']}{detail}: {one['row']}")
+        lines += [f"   {one}" for one in _first(self._rows(), _row_text)]
+        lines += [f"   -> {one}" for one in _first(self.results, lambda one: _result_text(one, self.key))]
+        lines += [f"   -> {one}" for one in _first(self.rejected, _rejected_text)]
         late = self.outcome.counts.get("refined_late", 0)
         of_group = " (in the key group)" if self.key else ""
         if late:
@@ -159,10 +157,11 @@ def each_step(
         yield StepDone(number=number, step=step, outcome=outcome, store=own.copy(), key=key or {}, names=names)
 
 
-def _first(rows: list[dict[str, Any]]) -> Iterator[Mapping[str, Any]]:
-    yield from rows[:MOST_SHOWN]
+def _first(rows: list[dict[str, Any]], text: Callable[[Mapping[str, Any]], str]) -> Iterator[str]:
+    """Yield the first rows as texts, and whether there are others."""
+    yield from map(text, rows[:MOST_SHOWN])
     if len(rows) > MOST_SHOWN:
-        yield {"reason": "...", "detail": None, "row": "and more", "...": "and more"}
+        yield "and more"
 
 
 def _row_text(row: Mapping[str, Any]) -> str:
@@ -170,9 +169,12 @@ def _row_text(row: Mapping[str, Any]) -> str:
 
 
 def _result_text(row: Mapping[str, Any], key: Values) -> str:
-    if "..." in row:
-        return "and more"
     return f"fires: {_row_text({name: value for name, value in row.items() if name not in key})}"
+
+
+def _rejected_text(row: Mapping[str, Any]) -> str:
+    detail = f" ({row['detail']})" if row.get("detail") else ""
+    return f"quarantine {row['reason']}{detail}: {row['row']}"
 
 
 def _text(value: Any) -> str:

@@ -33,7 +33,6 @@ from pyspark.sql.types import (
 
 from panekeeper.framework.core.job_spec import REST_AS_JSON, TIMESTAMP, Dedupe, Idle, OnError
 from panekeeper.framework.core.stored_names import is_stored_name
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import Policy
 from panekeeper.framework.engine.flow import packing
@@ -42,6 +41,7 @@ from panekeeper.framework.engine.flow.stream_columns import StreamColumns
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, as_utc, column
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sources.streams import kafka_partition, kind_of, leaves, nodes, plan_of
+from panekeeper.state.duration_text import us_text
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 
 if TYPE_CHECKING:

@@ -33,8 +33,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from panekeeper.framework.declarations.durations import us_text
 from panekeeper.framework.engine.session.columns import as_utc, column
+from panekeeper.state.duration_text import us_text
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

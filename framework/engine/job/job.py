@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import StreamingQueryException
 
 from panekeeper.framework.declarations.display import Displayed
-from panekeeper.framework.declarations.durations import Duration, duration_text, to_seconds
+from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import (
     CheckpointError,
     DrainTimeout,
@@ -52,6 +52,7 @@ from panekeeper.state.checkpoint.job_record import (
     require_all_batches_committed,
 )
 from panekeeper.state.checkpoint.lease import PreviousRun
+from panekeeper.state.duration_text import duration_text
 from panekeeper.state.log import logger
 from panekeeper.state.spark_logs import files_of_source, remove_unread_entries
 

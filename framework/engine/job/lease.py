@@ -27,7 +27,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
@@ -51,6 +50,7 @@ from panekeeper.state.checkpoint.lease import (
     read_owner,
     remove_older_claims,
 )
+from panekeeper.state.duration_text import duration_text
 from panekeeper.state.log import logger
 
 HEARTBEAT_SECONDS = 5.0

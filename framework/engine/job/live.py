@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, TextIO
 
 from panekeeper.framework.declarations.display import Displayed, format_bytes
-from panekeeper.framework.declarations.durations import duration_text
 from panekeeper.framework.engine.job.shutdown import is_in_a_kernel
 from panekeeper.framework.engine.job.status import Status
 from panekeeper.state.checkpoint.clock import monotonic_seconds
+from panekeeper.state.duration_text import duration_text
 
 _BAR = 20
 _SHARE = 10

@@ -16,8 +16,9 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.display import Displayed
-from panekeeper.framework.declarations.durations import duration_text, to_datetime, to_datetime_if_any
+from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
+from panekeeper.state.duration_text import duration_text
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
@@ -286,6 +287,7 @@ class RunTotals:
             while self._recent and self._recent[0][0] <= now - _RATE_US:
                 self._recent.popleft()
             return {
+                "since": self._started,
                 "at": self._ended if self._batches else None,
                 "watermark": self._watermark,
                 "rows": self._counts.get("rows_in", 0),

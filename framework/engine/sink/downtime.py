@@ -12,7 +12,8 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StringType, StructField, StructType, TimestampType
 
-from panekeeper.framework.declarations.durations import duration_text, to_datetime
+from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.state.duration_text import duration_text
 
 DOWNTIME = StructType(
     [

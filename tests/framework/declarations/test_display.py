@@ -74,7 +74,7 @@ def test_a_declaration_shows_its_window_and_what_is_computed() -> None:
     )
     computation = declared.computation([ScriptedStream(port.columns) for port in declared.ports])
     shown = computation._repr_html_()
-    for part in ("interval_duration=&#x27;1 hour&#x27;", ">k<", ">t<", "90s", "v &lt; 9", "total: int64"):
+    for part in ("interval_duration=&#x27;1 hour&#x27;", ">k<", ">t<", "1m 30s", "v &lt; 9", "total: int64"):
         assert part in shown
     assert "log: " in computation.to_delta("/tables/log")._repr_html_()
     assert "/tables/log_metrics" in computation.to_delta("/tables/log")._repr_html_()

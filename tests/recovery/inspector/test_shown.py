@@ -39,6 +39,11 @@ def test_panes_are_printed_as_a_table() -> None:
         "and more; --limit N prints them",
     ]
     assert panes_lines({"rows": [], "more": False}) == "no open panes"
+    asked = {"rows": [], "more": False, "states": ["late", "overdue"]}
+    assert panes_lines({**asked, "others": 8}) == (
+        "no pane is late or overdue; 8 open ones are not, see them without the option"
+    )
+    assert panes_lines({**asked, "others": 0}) == "no open panes"
     assert partitions_lines({"rows": [], "more": False}) == "no live partitions"
 
 

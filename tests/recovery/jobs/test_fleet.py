@@ -186,8 +186,8 @@ RUNS = JobStatus(
     ("status", "limits", "health", "why"),
     [
         (RUNS, Limits(), "healthy", "it runs"),
-        (replace(RUNS, heartbeat_age=61), Limits(), "behind", "no heartbeat for 61s"),
-        (replace(RUNS, watermark_lag=61), Limits(lag=60), "behind", "61s behind the present, and 1m are allowed"),
+        (replace(RUNS, heartbeat_age=61), Limits(), "behind", "no heartbeat for 1m 1s"),
+        (replace(RUNS, watermark_lag=61), Limits(lag=60), "behind", "1m 1s behind the present, and 1m are allowed"),
         (replace(RUNS, watermark_lag=60), Limits(lag=60), "healthy", ""),
         (replace(RUNS, rows_behind=11), Limits(rows=10), "behind", "holds 11 rows"),
         (
@@ -205,7 +205,7 @@ RUNS = JobStatus(
             "be written since now: disk full",
         ),
         (replace(RUNS, last_batch_age=31), Limits(age=30), "behind", "no batch has ended for 31s"),
-        (RUNS, Limits(age=60), "behind", "no batch has ended for 90s"),
+        (RUNS, Limits(age=60), "behind", "no batch has ended for 1m 30s"),
         (replace(RUNS, last_batch_age=999, run_age=5), Limits(age=60), "healthy", ""),
         (replace(RUNS, state="ended", running=False), Limits(age=60), "stopped", "as it should"),
         (replace(RUNS, state="failed", running=False), Limits(), "down", "its own log has the cause"),

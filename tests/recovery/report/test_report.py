@@ -155,6 +155,18 @@ def test_the_command_writes_the_page(recorded: Recorded, tmp_path: Path, capsys:
     assert "cannot be used" in capsys.readouterr().err
 
 
+def test_a_page_without_a_name_is_named_after_its_job(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the current folder; what a file is not called there is a dash."""
+    made = Recorded(tmp_path, job="a job/of two")
+    made.batch(0, mark=None, admitted=5)
+    monkeypatch.chdir(tmp_path)
+    assert main(["report", made.root, "--no-open"]) == 0
+    assert "in report-a-job-of-two.html (" in capsys.readouterr().out
+    assert (tmp_path / "report-a-job-of-two.html").exists()
+
+
 def drilled(folder: Path, job: str) -> Path:
     """A file with what a drill of a job has printed, one of whose two has failed."""
     results = [

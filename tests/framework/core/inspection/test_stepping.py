@@ -6,13 +6,16 @@ from typing import Any
 
 from hypothesis import given
 
+from panekeeper import TimeInterval
 from panekeeper.framework.core.inspection.differences import state_difference
-from panekeeper.framework.core.inspection.stepping import each_step
+from panekeeper.framework.core.inspection.stepping import MOST_SHOWN, each_step
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.testing.play_vector import MemoryRun
 from panekeeper.framework.testing.steps import items_to_steps, read_events, split_into_batches
 from panekeeper.framework.testing.vector import parse
+from panekeeper.state.store import MemoryStore
 from panekeeper.testing import difference
+from tests.framework.core.panes.firings import rows, spec_of, watermark
 from tests.model.interval_cases import BATCH_SPLITS, vectors
 
 
@@ -33,3 +36,16 @@ def test_the_steps_of_each_batch_do_what_the_batch_did(vector: dict[str, Any], c
         of_steps = [event for one in done for event in read_events(one.outcome.results, one.outcome.rejected)]
         assert difference(events, of_steps) is None
         assert all(str(one).startswith(f"{one.number}. ") for one in done)
+
+
+def test_of_many_rows_the_first_are_shown_and_that_there_are_more() -> None:
+    """Of those that came, those that were refused, and results: each a line of its own kind."""
+    many = rows(*((f"k{number:03d}", 1, number) for number in range(MOST_SHOWN + 5)))
+    came, fired, refused = each_step(spec_of(TimeInterval(10)), MemoryStore(), [many, watermark(20), many])
+    assert str(came).splitlines()[-1] == "   and more"
+    assert str(fired).splitlines()[-1] == "   -> and more"
+    assert [line.partition(":")[0] for line in str(refused).splitlines()[-2:]] == [
+        "   -> quarantine LATE (19s behind the watermark",
+        "   -> and more",
+    ]
+    assert all(text not in str(one) for one in (came, fired, refused) for text in ("None", "..."))

@@ -97,7 +97,7 @@ def test_a_job_is_shown_with_its_watermark_against_the_present() -> None:
     now = round(AT.timestamp() + 90) * 1_000_000
     title, shown = described(status(), "/c", now=now, report={}, progress=progress(files=(30, 40)))
     assert title == "job fares: running"
-    assert shown["behind the present"] == "90s"
+    assert shown["behind the present"] == "1m 30s"
     assert (shown["left"], shown["late"]) == ("10 files", 0)
     _, ended = described(status(watermark=None), "/c", now=now, report={"error": "no space"}, progress=None)
     assert (ended["behind the present"], ended["error"], ended.get("left")) == (None, "no space", None)

@@ -43,7 +43,7 @@ def test_the_rate_is_that_of_the_last_minute_and_falls_to_0_in_an_idle_one() -> 
     assert totals.progress()["rows_per_second"] == 50
     clock.us = 65_000_000
     totals.add(batch(1, 100, watermark=7), StageClock(clock.seconds))
-    known = {"at": 65_000_000, "watermark": 7, "rows": 600, "rows_per_second": 10, "errors": {}}
+    known = {"since": 0, "at": 65_000_000, "watermark": 7, "rows": 600, "rows_per_second": 10, "errors": {}}
     assert totals.progress() == known | dict.fromkeys(("late", "dropped", "missed_panes", "quarantined"), 0)
     clock.us = 125_000_000
     assert totals.progress()["rows_per_second"] == 0
