@@ -754,11 +754,11 @@ OTHERS = (
     ),
     Command(
         name="plan",
-        help="show whether a job as a file declares it can resume from a savepoint, and why; exit code 0 only if it "
-        "can",
+        help="show what a job as a file declares it has changed since a savepoint, or in a checkpoint, and whether it "
+        "can resume; exit code 0 only if it can",
         arguments=(
-            LOCATION,
-            NAME,
+            option("location", "LOCATION|CHECKPOINT", "where the savepoints are; without NAME, a checkpoint"),
+            option("name", "NAME", "the name of the savepoint", nargs="?"),
             option(
                 "job",
                 "JOB.PY[:NAME]",

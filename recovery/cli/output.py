@@ -370,12 +370,17 @@ def replay_lines(fields: Fields) -> str:
 
 def plan_lines(fields: Fields) -> str:
     """Return what `plan` prints."""
-    lines = [f"savepoint {fields['savepoint']} of job {fields['job']} and {fields['new_job']}: {fields['verdict']}"]
+    of = f"savepoint {fields['savepoint']}" if fields["savepoint"] else f"checkpoint {fields['checkpoint']}"
+    lines = [f"{of} of job {fields['job']} and {fields['new_job']}: {fields['verdict']}"]
     for item in fields["items"]:
+        if not item["changed"]:
+            continue
         lines.append(f"  {item['item']}: {item['verdict']} ({item['why']})")
         lines += [f"      {difference}" for difference in item["differences"]]
         if item["advice"]:
             lines.append(f"      {item['advice']}")
+    same = [item["item"] for item in fields["items"] if not item["changed"]]
+    lines += [f"  unchanged: {', '.join(same)}"] if same else []
     tried = fields.get("tried")
     if tried is not None:
         lines.append(

@@ -172,12 +172,13 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     pipeline = with_history(pipeline, record)
     fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
     take_tables(files, record, tables, pipeline.spec, writer, found)
-    write_ports(files, [_delay(port.intake) for port in pipeline.ports])
+    write_ports(files, [port_delay(port.intake) for port in pipeline.ports])
     batches = journal(record=record, declared=paths, tables=fitting)
     return Job(files, record, pipeline, start.trigger, batches)  # 7
 
 
-def _delay(intake: Intake) -> PortDelay:
+def port_delay(intake: Intake) -> PortDelay:
+    """Return what is recorded of a port that no declaration has: a start may change it."""
     idle = intake.idle
     return PortDelay(watermark_us=intake.watermark_us, idle_after_us=None if idle is None else idle.after_us)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,14 +13,18 @@ import pytest
 from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling
 from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.commands import COMMANDS
+from panekeeper.recovery.cli.main import make_parser
+from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_tables import SavedTable
-from panekeeper.recovery.upgrade.check import DeclaredJob, UpgradeReport, compare_savepoint
+from panekeeper.recovery.upgrade.check import Before, DeclaredJob, UpgradeReport, compare, saved_delays
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE
-from panekeeper.state.checkpoint.job_record import installed_versions
+from panekeeper.state.checkpoint.job_record import PortDelay, installed_versions, write_ports
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.compatibility import Compatibility, as_recorded
+from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.storage.memory_archive import MemoryArchive
 
 WINDOW = Tumbling(Time(30)).declaration()
 DECLARED: dict[str, Any] = {
@@ -60,6 +65,11 @@ OFFERED = DeclaredJob(
     tables={"log": "/log", "view": "/view"},
     columns={"log": [], "view": []},
 )
+
+
+def compare_savepoint(saved: Manifest, offered: DeclaredJob, *delays: PortDelay) -> UpgradeReport:
+    """What a savepoint whose ports had these delays means for the job."""
+    return compare(Before.of_savepoint(saved, delays), offered)
 
 
 def declared(key_groups: int = 8, **changed: Any) -> DeclaredJob:
@@ -257,6 +267,104 @@ def test_the_command_prints_all_and_succeeds_only_if_the_job_can_resume() -> Non
     assert COMMANDS["plan"].exit_code(Namespace(), good) == ExitCode.DONE
     assert COMMANDS["plan"].exit_code(Namespace(), bad) == ExitCode.FAILED
     text = COMMANDS["plan"].lines(bad)
-    assert text.startswith("savepoint one of job readings and readings: needs a flush\n")
-    assert "\n  window: compatible (unchanged)\n" in text
-    assert "\n      key_groups: 8 in the checkpoint, 16 now\n      put the declaration back; or flush the job" in text
+    first, item, difference, advice, *same = text.splitlines()
+    assert first == "savepoint one of job readings and readings: needs a flush"
+    assert item.startswith("  key_groups: needs a flush (")
+    assert difference == "      key_groups: 8 in the checkpoint, 16 now"
+    assert advice.startswith("      put the declaration back; or flush the job")
+    assert len(same) == 1
+    assert same[0].startswith("  unchanged: state, job, end, window, ")
+
+
+HOUR, MINUTE = 3_600_000_000, 60_000_000
+
+
+@pytest.mark.parametrize(
+    ("was", "new", "differences", "words"),
+    [
+        (
+            PortDelay(watermark_us=10 * MINUTE),
+            PortDelay(watermark_us=HOUR),
+            ["watermark: 10m in the checkpoint, 1h now"],
+            (
+                "the watermark stands until event time is 50m further, so panes fire and close that much later, and "
+                "rows up to 1h behind are in time"
+            ),
+        ),
+        (
+            PortDelay(watermark_us=90 * MINUTE),
+            PortDelay(watermark_us=0),
+            ["watermark: 1h 30m in the checkpoint, 0s now"],
+            (
+                "the watermark is 1h 30m further, so the panes that it passes fire, or close, at once, and rows more "
+                "than 0s behind are late"
+            ),
+        ),
+        (
+            PortDelay(watermark_us=MINUTE),
+            PortDelay(watermark_us=MINUTE, idle_after_us=MINUTE),
+            ["idle_after: absent in the checkpoint, 1m now"],
+            "after that long without a row the watermark goes on without a source",
+        ),
+        (PortDelay(watermark_us=MINUTE), PortDelay(watermark_us=MINUTE), [], "unchanged"),
+    ],
+)
+def test_another_watermark_is_told_first_with_what_it_does_to_panes(
+    was: PortDelay, new: PortDelay, differences: list[str], words: str
+) -> None:
+    """No declaration has it, as a start takes any; nothing stands against it."""
+    upgrade = compare_savepoint(SAVED, replace(OFFERED, delays=[new]), was)
+    (item,) = [one for one in upgrade.items if one.item == "watermark"]
+    assert ([*map(str, item.differences)], item.advice) == (differences, "")
+    assert words in item.why
+    assert upgrade.verdict is Compatibility.COMPATIBLE
+    if differences:
+        assert upgrade.items[0] == item
+    of_two = compare_savepoint(SAVED, replace(OFFERED, delays=[None, new]), was, was)
+    assert [one.item for one in of_two.items if "watermark" in one.item] == ["port_1 watermark"]
+    assert "watermark" not in {one.item for one in compare_savepoint(SAVED, replace(OFFERED, delays=[new])).items}
+
+
+def test_a_setting_that_the_session_was_not_given_is_no_change() -> None:
+    """The checkpoint pins many that nobody sets."""
+    settings = {"spark.sql.shuffle.partitions": None, "spark.sql.streaming.stateStore.compression.codec": "zstd"}
+    upgrade = compare_savepoint(SAVED, replace(OFFERED, settings=settings))
+    listed = [one.item for one in upgrade.items if one.item.startswith("setting")]
+    assert listed == ["setting spark.sql.streaming.stateStore.compression.codec"]
+    assert upgrade.items[0].item == listed[0]
+
+
+def test_what_the_ports_of_a_savepoint_had_is_read_from_it(tmp_path: Path) -> None:
+    """Nothing of a savepoint that has not recorded it."""
+    job, archive = FakeCheckpoint(tmp_path / "c").run(2), MemoryArchive()
+    assert saved_delays(archive, savepoint(job.root, "before", to=archive).manifest) == []
+    ports = [PortDelay(watermark_us=5, idle_after_us=7), PortDelay(watermark_us=0)]
+    write_ports(job.files, ports)
+    assert saved_delays(archive, savepoint(job.root, "one", to=archive).manifest) == ports
+
+
+def test_a_checkpoint_is_compared_as_of_its_last_batch(tmp_path: Path) -> None:
+    """With what it has recorded; a batch that was begun is the next one."""
+    job = FakeCheckpoint(tmp_path / "c").run(2)
+    write_ports(job.files, [PortDelay(watermark_us=5)])
+    job.tables(log="/log")
+    job.begin()
+    before = Before.of_checkpoint(read_checkpoint(job.files), job.root)
+    assert (before.job, before.batch, before.unfinished, before.flushed) == ("readings", 1, 2, False)
+    assert (before.tables, before.delays) == ({"log": "/log"}, [PortDelay(watermark_us=5)])
+    offered = replace(OFFERED, declaration={"window.kind": "timeInterval"}, tables={"log": "/log"}, settings={})
+    upgrade = compare(before, replace(offered, delays=[PortDelay(watermark_us=6)]))
+    assert upgrade.verdict is Compatibility.COMPATIBLE
+    lines = COMMANDS["plan"].lines(upgrade.fields()).splitlines()
+    assert lines[0] == f"checkpoint {job.root} of job readings and readings: compatible"
+    assert "      watermark: 5us in the checkpoint, 6us now" in lines
+    job.put(FLUSHED_FILE, "{}")
+    assert Before.of_checkpoint(read_checkpoint(job.files), job.root).flushed
+
+
+def test_the_command_takes_a_savepoint_by_its_name_or_a_checkpoint() -> None:
+    """The job file is the last of two or three."""
+    parsed = make_parser().parse_args(["plan", "out/checkpoint", "job.py"])
+    assert (parsed.location, parsed.name, parsed.job) == ("out/checkpoint", None, "job.py")
+    parsed = make_parser().parse_args(["plan", "out/savepoints", "one", "job.py"])
+    assert (parsed.location, parsed.name, parsed.job) == ("out/savepoints", "one", "job.py")
