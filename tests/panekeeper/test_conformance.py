@@ -186,7 +186,7 @@ def test_a_window_of_the_wall_clock_begins_with_its_first_row_or_by_the_epoch() 
 
 
 def test_a_condition_on_the_results_fires_a_pane() -> None:
-    """Right after the row after which it holds; the pane is empty afterwards, if that is declared."""
+    """Right after the row after which it holds, with that row; the pane is empty afterwards, if that is declared."""
     totals = {"total": agg.sum("v"), "n": agg.count()}
     window = TimeInterval(10, fires_when="total >= 9", then="begin_anew")
     found = panes(window, rows(("a", 1, 5), ("a", 2, 6), ("a", 3, 1)), Watermark(10), aggregates=totals)
@@ -227,6 +227,18 @@ def test_a_late_row_joins_a_session_that_is_open() -> None:
     found = panes(Session(10), rows(("a", 20), ("a", 12)), Watermark(15), rows(("a", 4)), rows(("b", 4)), Watermark(99))
     assert firings(found, "session_start") == [("a", 4, [20, 12, 4])]
     assert [row["row"]["k"] for row in found.quarantine] == ["b"]
+
+
+# [0, 10) closes at 15, and [20, 30) is open
+def test_a_session_that_is_closed_takes_no_row_and_is_no_part_of_another() -> None:
+    """It closes at the watermark that reaches its end and lateness; a row between it and an open one joins that."""
+    window = Session(10, discard_age=5)
+    before, at = (
+        panes(window, rows(("a", 0), ("a", 20)), Watermark(to), rows(("a", 10)), Watermark(99))
+        for to in (14.999999, 15)
+    )
+    assert firings(before, "session_start")[-1] == ("a", 0, [0, 20, 10])
+    assert firings(at, "session_start") == [("a", 0, [0]), ("a", 10, [20, 10])]
 
 
 def test_each_row_may_have_a_gap_of_its_own() -> None:
