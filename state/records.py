@@ -339,8 +339,8 @@ class HorizonRecord:
     """Source -> wall-clock time of the last batch that brought a row, us; only where ports may be idle."""
     common: int = NO_WATERMARK
     """The watermark of all of them; it never goes back."""
-    now: int = 0
-    """The wall-clock time that has come, us; 0: none."""
+    now: int = NO_WATERMARK
+    """The wall-clock time that has come, us; `NO_WATERMARK`: none."""
     since: int = 0
     """When the run began, us: the time before it is no idle time."""
 

@@ -26,7 +26,7 @@ from functools import cached_property
 
 from panekeeper.framework.core.job_spec import Idle
 from panekeeper.framework.core.steps import EventTimeProgress, Tick, Watermark
-from panekeeper.state.records import HORIZON, HorizonRecord, Source
+from panekeeper.state.records import HORIZON, NO_WATERMARK, HorizonRecord, Source
 from panekeeper.state.store import KeyGroupStore
 
 _SEGMENT = (HORIZON, 0, 0)
@@ -58,7 +58,7 @@ class CommonWatermark:
         record = self._record
         at = step.us if isinstance(step, Tick) else step.at_us
         if at is not None:
-            begins = not record.now or (isinstance(step, Tick) and step.resume)
+            begins = record.now == NO_WATERMARK or (isinstance(step, Tick) and step.resume)
             record.now = max(at, record.now)
             record.since = record.now if begins else record.since
         for source, us in step.reached if isinstance(step, EventTimeProgress) else ():

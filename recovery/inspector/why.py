@@ -477,7 +477,7 @@ class _Partition:
                     name=f"port {port}{f', partition {part}' if part else ''}",
                     reached=record.reached.get((port, part)),
                     delay=None if own is None else own.watermark_us,
-                    silent=record.now - seen if record.now and seen else None,
+                    silent=record.now - seen if seen else None,
                     idle_after=None if own is None else own.idle_after_us,
                 )
             )

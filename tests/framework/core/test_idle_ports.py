@@ -94,7 +94,8 @@ def sources_of(port: int, story: list[Came]) -> set[Source]:
 @st.composite
 def stories(draw: st.DrawFn, ports: tuple[int, ...] = (0, 1)) -> list[Came]:
     """Starts, ticks and rows of the ports, at times that do not go back; a port has one source, or up to three."""
-    at, story = 1, [Came(1, resume=True)]
+    at = draw(st.integers(0, 1))
+    story = [Came(at, resume=True)]
     parts = {port: draw(st.sampled_from([[""], ["t-0", "t-1", "t-2"]])) for port in ports}
     for _ in range(draw(st.integers(0, 14))):
         at += draw(st.integers(0, 8))
@@ -239,6 +240,12 @@ def test_the_watermark_of_a_stream_that_has_ended_goes_on_with_the_wall_clock() 
         Came(133, 0, 95),
     ]
     assert played(ports, story) == [None, 50, 50, 60, 80, 80, 95]
+
+
+def test_a_clock_may_begin_at_0() -> None:
+    """That is a time as any other: idle time counts from the start, not from the tick after it."""
+    story = [Came(0, resume=True), Came(0, 0, 50), Came(9), Came(10), Came(31)]
+    assert played({0: Idle(after_us=10, advances=True)}, story) == [None, 50, 50, 60, 81]
 
 
 def test_the_time_that_a_job_was_down_is_no_idle_time() -> None:

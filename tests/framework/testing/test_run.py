@@ -333,6 +333,15 @@ def test_an_idle_stream_goes_on_with_the_clock_of_the_script() -> None:
         run(TimeInterval(10), idle_after="15 seconds", when_idle="advance", engine="spark", **how)
 
 
+def test_a_stream_is_idle_from_the_beginning_of_the_script_on() -> None:
+    """The wall clock of a script begins at 0, and the rows that arrive then count from there, however ticks are cut."""
+    how: dict[str, Any] = TIMED | {"aggregates": SUM, "idle_after": "1 second", "when_idle": "advance"}
+    first = [{"k": "a", "t": 7, "v": 1}]
+    for clocks in ([Clock(30)], [Clock(0.5), Clock(0.5)], [Restart(), Clock(1)]):
+        assert panes(run(TimeInterval(1), script=[first, *clocks], **how)) == [(len(clocks), 7, 1, 0)]
+    assert panes(run(TimeInterval(1), script=[first, Clock(0.999)], **how)) == []
+
+
 def test_two_ports_without_windows_are_joined() -> None:
     """By the arguments of `join_within`; the watermark follows the rows, or the script."""
     how: dict[str, Any] = TIMED | {"ports": {"a": {}, "b": {}}, "join_within": {"before": 5, "after": 5, "how": "left"}}
