@@ -5,6 +5,7 @@ A cell below is what one partition has in one pane (docs/semantics.md section 6.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
@@ -269,8 +270,15 @@ def require_emit(given: object) -> None:
 
 def _require_every(what: str, given: object) -> None:
     if given is not None and not isinstance(given, Every):
-        hint = f"Every({given!r})" if isinstance(given, str) else "Every('10 seconds') or Every(rows=100)"
-        raise DeclarationError(f"{what} is {given!r}; write {what}={hint}")
+        raise DeclarationError(f"{what} is {given!r}; write {what}={_every_like(given)}")
+
+
+def _every_like(given: object) -> str:
+    """Return how an `Every` is written: of the text that was given, where that is a duration."""
+    if isinstance(given, str):
+        with suppress(DeclarationError):
+            return repr(Every(given))
+    return "Every('10 seconds') or Every(rows=100)"
 
 
 def require_one_of(choices: tuple[str, ...], value: object, what: str) -> None:

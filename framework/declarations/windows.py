@@ -99,7 +99,7 @@ class TimeInterval(PaneFiringOptions, WindowOptions):
             require_positive(self.creation_period, "creation_period")
         require_age(self.discard_age)
         if not 0 <= self.offset_us < self.duration_us:
-            same = self.offset_us % self.period_us
+            same = self.offset_us % self.repeats_after_us
             advice = (
                 f'; interval_offset="{us_text(same)}" has panes at the same times' if same < self.duration_us else ""
             )
@@ -134,6 +134,11 @@ class TimeInterval(PaneFiringOptions, WindowOptions):
         if self.creation_period is None:
             return self.duration_us
         return to_us(self.creation_period, "creation_period")
+
+    @property
+    def repeats_after_us(self) -> int:
+        """After how much event time panes begin and end as before: offsets that far apart are one, in microseconds."""
+        return self.period_us
 
     @property
     def age_us(self) -> int:
@@ -198,6 +203,11 @@ class Cumulate(TimeInterval):
 
     def __repr__(self) -> str:
         return f"Cumulate({self.creation_period!r}, {self.interval_duration!r})"
+
+    @property
+    def repeats_after_us(self) -> int:
+        """After how much event time panes begin and end as before: a size, not a step."""
+        return self.duration_us
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
