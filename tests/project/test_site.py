@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 import yaml
+from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
 import panekeeper
 from panekeeper import agg, testing
-from tests.project.sources import ROOT
+from tests.project.sources import ROOT, blocks_of
 from tools.site_links import on_page_markdown
 
 DOCS = ROOT / "docs"
@@ -64,10 +65,37 @@ def test_the_reference_has_the_members_that_it_names_and_no_page_has_all() -> No
         assert [one for one in members if one == "declaration" or one.endswith("_us")] == [], name
 
 
+def test_each_block_of_a_page_has_a_language_that_the_site_shows() -> None:
+    """Another one, such as that of a diagram, stands there as plain text."""
+    languages = {block.language for page in DOCS.rglob("*.md") for block in blocks_of(page)} - {""}
+    assert "python" in languages
+    for language in languages:
+        get_lexer_by_name(language)
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),
+    [
+        ("session window", "windows.md"),
+        ("early firing", "early-results.md"),
+        ("allowed lateness", "late-data.md"),
+        ("unit test", "test-your-windows.md"),
+        ("groupBy", "from-groupby-window.md"),
+        ("missing result", "missing-results.md"),
+        ("kubernetes", "platforms.md"),
+        ("duplicates", "duplicates.md"),
+    ],
+)
+def test_what_a_reader_searches_for_is_in_a_title_of_its_page(words: str, page: str) -> None:
+    """The search of the site ranks titles first."""
+    titles = re.findall(r"^#+ (.*)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(all(word in title.lower() for word in words.lower().split()) for title in titles)
+
+
 @pytest.mark.parametrize(
     ("link", "leads_to"),
     [
-        ("windows.md#sessions", "windows.md#sessions"),
+        ("windows.md#session-windows", "windows.md#session-windows"),
         ("../examples/sessions.py", "https://example.org/repo/blob/main/examples/sessions.py"),
         ("../examples", "https://example.org/repo/tree/main/examples"),
         ("https://example.org/other", "https://example.org/other"),
