@@ -9,6 +9,9 @@ tables that are declared, the input files.
 The file is created exclusively. Of two processes that run the same batch, because one of them was paused until the
 other one took over, one gets it, and the other one ends. Its name stays taken until the next batch is prepared, and
 after that Spark's log has the commit of the batch, so a process that comes later still finds out.
+
+A start that finds a batch begun and not recorded takes the name for itself before it does anything else (`reserve`):
+then it runs the batch, and whoever was paused in the write of the record is the one that ends.
 """
 
 from __future__ import annotations
@@ -31,6 +34,13 @@ from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState
 from panekeeper.state.history import computed_by
+
+_RESERVED = b'{"reserved by": '
+"""With this begins a file that is no record yet; a record begins with the mark of a frame."""
+
+
+def _reservation(owner: str) -> bytes:
+    return _RESERVED + f'"{owner}"}}'.encode()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,27 +128,61 @@ class PreparedBatch:
         return encode_header(stored | {"writes": [asdict(one) for one in self.writes]}, self.rows)
 
 
-def prepare(folder: CheckpointFolder, batch: PreparedBatch) -> None:
+def reserve(folder: CheckpointFolder, epoch: int, number: int, owner: str) -> bool:
+    """Let nobody but this owner of the lease record a batch; return False if it is recorded already.
+
+    `owner` is the token of the lease. What an earlier owner has reserved is this one's from now on.
+    """
+    name, wanted = prepared_file(epoch, number), _reservation(owner)
+    try:
+        folder.write(name, wanted)
+    except FileExistsError:
+        found = _content(folder, name)
+        if not found.startswith(_RESERVED):
+            return False
+        if found != wanted:
+            try:
+                folder.swap(name, found, wanted)
+            except FileExistsError:  # the earlier owner was faster, and is the last one that can be
+                return False
+    return True
+
+
+def prepare(folder: CheckpointFolder, batch: PreparedBatch, owner: str = "") -> None:
     """Record a batch, which decides what it is. Its state is stored, and nothing has its rows yet.
 
-    Raises `FileExistsError` if another process has prepared this batch, or completed it.
+    `owner` is the token of the lease, by which the batch may be reserved. Raises `FileExistsError` if another process
+    has prepared this batch, completed it, or reserved it.
     """
     name, content = prepared_file(batch.epoch, batch.number), batch.to_bytes()
     try:
         folder.write(name, content)
     except FileExistsError:
-        if folder.read(name) != content:  # else a store has repeated a request whose response was lost
+        found = _content(folder, name)
+        if found == _reservation(owner):
+            folder.swap(name, found, content)
+        elif found != content:  # else a store has repeated a request whose response was lost
             raise
     if max(batch_numbers(folder, COMMITS_FOLDER), default=-1) >= batch.number:
         folder.remove(name)  # the name was free again: another process has completed the batch meanwhile
         raise FileExistsError(name)
 
 
+def _content(folder: CheckpointFolder, name: str) -> bytes:
+    """Return what is in a file that was there just now; nothing if another process has removed it since."""
+    try:
+        return folder.read(name)
+    except FileNotFoundError:
+        return b""
+
+
 def read_prepared(folder: CheckpointFolder, epoch: int, number: int) -> PreparedBatch | None:
     """Return a batch as it was prepared; None if it was not, or not kept. Raises `StateError`."""
     name = prepared_file(epoch, number)
     try:
-        stored, rows = decode_header(folder.read(name))
+        if (content := folder.read(name)).startswith(_RESERVED):
+            return None
+        stored, rows = decode_header(content)
         writes = [TableWrite(**one) for one in stored.pop("writes")]
         return PreparedBatch(**stored, writes=writes, rows=rows)
     except FileNotFoundError:
@@ -158,7 +202,14 @@ def last_prepared(folder: CheckpointFolder, record: JobRecord, number: int | Non
 def last_decided(folder: CheckpointFolder, record: JobRecord) -> int | None:
     """Return the last batch that is committed, or will be before a start does anything else; None: there is none."""
     begun, committed = last_batches(folder)
-    return begun if begun is not None and folder.exists(prepared_file(record.epoch, begun)) else committed
+    return begun if begun != committed and is_recorded(folder, record, begun) else committed
+
+
+def is_recorded(folder: CheckpointFolder, record: JobRecord, number: int | None) -> bool:
+    """Return whether a batch is recorded, whole or not: tables may have it."""
+    if number is None or not folder.exists(name := prepared_file(record.epoch, number)):
+        return False
+    return not _content(folder, name).startswith(_RESERVED)
 
 
 def as_computed(folder: CheckpointFolder, record: JobRecord) -> JobRecord:

@@ -12,6 +12,7 @@ from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.recovery.jobs.status import status
+from panekeeper.state.prepared import PreparedBatch, prepare, read_prepared, reserve
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,7 +62,7 @@ def test_many_rows_on_s3_are_committed_on_condition(
 
 
 def test_of_two_writers_of_one_file_on_s3_the_second_gets_an_error(spark: SparkSession, bucket: str) -> None:
-    """Two control files of one number, or two leases, do not replace each other; a replacement does as it says."""
+    """Two control files of one number, leases, or records do not replace each other; a replacement does as it says."""
     files = CheckpointFiles(spark, f"{bucket}/checkpoint")
     files.write_json("pulse/1.json", {"kind": "tick"})
     with pytest.raises(FileExistsError, match="already there"):
@@ -72,6 +73,12 @@ def test_of_two_writers_of_one_file_on_s3_the_second_gets_an_error(spark: SparkS
     assert (files.names("pulse"), files.names("nowhere")) == (["1.json"], [])
     files.remove("pulse")
     assert not files.exists("pulse")
+    batch = PreparedBatch(number=1, epoch=0, spark_commit="v1", writes=[])
+    assert reserve(files, 0, 1, "second")
+    with pytest.raises(FileExistsError):
+        prepare(files, batch, "first")
+    prepare(files, batch, "second")
+    assert read_prepared(files, 0, 1) == batch
 
 
 @pytest.mark.parametrize("place", ["s3", "disk"])

@@ -77,11 +77,10 @@ from panekeeper.recovery.settle.source import (
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_tables
 from panekeeper.state.compatibility import as_recorded, compare_declarations
 from panekeeper.state.history import in_force
-from panekeeper.state.prepared import PreparedBatch, TableWrite
+from panekeeper.state.prepared import PreparedBatch, TableWrite, is_recorded
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import WindowStore
 from panekeeper.state.table_roles import role_of
@@ -246,7 +245,7 @@ def _last_batch(files: Files) -> int:
     """Return the last committed batch. Raises `SavepointRefused` unless all of it is in the tables."""
     record = require_current_record(files)
     begun, committed = last_batches(files)
-    if begun is not None and begun != committed and files.exists(prepared_file(record.epoch, begun)):
+    if begun != committed and is_recorded(files, record, begun):
         raise SavepointRefused(
             f"batch {begun} of {files.root} is not complete in the tables; start the job once, which completes it, and "
             "drain it"

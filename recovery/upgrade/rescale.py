@@ -31,10 +31,10 @@ from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
 from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.key_groups import spark_hash
+from panekeeper.state.prepared import is_recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +135,7 @@ def _check_can_rescale(root: Files, partitions: int, archive: Archive) -> Checkp
         raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
     if partitions == old:
         raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
-    if found.unfinished is not None and folder.exists(prepared_file(found.record.epoch, found.unfinished)):
+    if is_recorded(folder, found.record, found.unfinished):
         raise SavepointRefused(
             f"batch {found.unfinished} of {folder.root} is recorded and not completed, and tables may have it already; "
             'start the job once, with trigger="available_now", which completes it. Nothing was changed'

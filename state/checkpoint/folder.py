@@ -229,7 +229,8 @@ class LocalFolder(JsonFiles):
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
         """Replace a small file if its content is still the old one: by a lock, so that no process writes between."""
-        lock = os.open(self.path / f".{name}.lock", os.O_RDWR | os.O_CREAT, 0o666)
+        path = self.path / name
+        lock = os.open(path.with_name(".lock"), os.O_RDWR | os.O_CREAT, 0o666)  # one for all files of the folder
         try:
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(lock, fcntl.LOCK_EX)

@@ -14,7 +14,17 @@ from panekeeper.state.checkpoint.folder import PREPARED_FOLDER, LocalFolder, pre
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.errors import CorruptState
-from panekeeper.state.prepared import PreparedBatch, TableWrite, as_computed, not_needed, prepare, read_prepared
+from panekeeper.state.prepared import (
+    PreparedBatch,
+    TableWrite,
+    as_computed,
+    is_recorded,
+    last_decided,
+    not_needed,
+    prepare,
+    read_prepared,
+    reserve,
+)
 
 ROWS = pa.table(
     {
@@ -85,6 +95,56 @@ def test_a_process_that_was_paused_until_the_next_batch_is_refused(folder: Local
     with pytest.raises(FileExistsError):
         prepare(folder, BATCH)
     assert folder.names(PREPARED_FOLDER) == ["2-8"]
+
+
+def test_a_batch_that_is_reserved_is_recorded_by_the_owner_of_the_lease_alone(folder: LocalFolder) -> None:
+    """A process was paused in the write of its record until another one took over: that one runs the batch (A2)."""
+    job = JobRecord(name="readings", id="7f", declaration={}, group_ids=(0,), versions={}, epoch=2)
+    folder.write_json("offsets/7", {})
+    for _ in range(2):
+        assert reserve(folder, 2, 7, "second")
+        assert read_prepared(folder, 2, 7) is None
+        assert not is_recorded(folder, job, 7)
+        assert last_decided(folder, job) is None
+        with pytest.raises(FileExistsError):
+            prepare(folder, BATCH, "first")
+    later = replace(BATCH, is_flush=False)
+    prepare(folder, later, "second")
+    assert read_prepared(folder, 2, 7) == later
+    assert last_decided(folder, job) == 7
+    assert not reserve(folder, 2, 7, "third")
+    with pytest.raises(FileExistsError):
+        prepare(folder, BATCH, "first")
+    assert [*folder.names(PREPARED_FOLDER)] == ["2-7"]
+
+
+def test_what_an_owner_has_reserved_is_the_next_ones(folder: LocalFolder) -> None:
+    """It was killed, or paused: then it is refused as the one before."""
+    assert reserve(folder, 2, 7, "first")
+    assert reserve(folder, 2, 7, "second")
+    for owner in ("first", ""):
+        with pytest.raises(FileExistsError):
+            prepare(folder, BATCH, owner)
+    prepare(folder, BATCH, "second")
+
+
+@pytest.mark.parametrize("who", ["records", "reserves"])
+def test_an_owner_that_is_overtaken_while_it_takes_a_reservation_over_has_not_got_it(tmp_path: Path, who: str) -> None:
+    """The owner before has recorded the batch at this moment, or a later one has reserved it."""
+
+    class Overtaken(LocalFolder):
+        def swap(self, name: str, old: bytes, new: bytes) -> None:
+            if who == "records":
+                prepare(LocalFolder(tmp_path), BATCH, "first")
+            else:
+                assert reserve(LocalFolder(tmp_path), 2, 7, "third")
+            super().swap(name, old, new)
+
+    assert reserve(LocalFolder(tmp_path), 2, 7, "first")
+    assert not reserve(Overtaken(tmp_path), 2, 7, "second")
+    assert read_prepared(LocalFolder(tmp_path), 2, 7) == (BATCH if who == "records" else None)
+    with pytest.raises(FileExistsError):
+        prepare(LocalFolder(tmp_path), replace(BATCH, is_flush=False), "second")
 
 
 def test_a_batch_that_was_recorded_before_it_said_by_which_declaration_is_of_that_in_the_record(

@@ -79,6 +79,7 @@ from panekeeper.state.prepared import (
     not_needed,
     prepare,
     read_prepared,
+    reserve,
 )
 from panekeeper.state.table_roles import kind_of, role_of, window_of
 
@@ -200,8 +201,13 @@ class BatchJournal:
             self._remove_all_but(last_prepared(self._folder, self.record, committed))
             return None
         batch = read_prepared(self._folder, self.record.epoch, begun)
-        if batch is None:  # a crash before 3; another process may still record it, so what lies there stays
-            return None
+        if batch is None:  # a crash before 3; the large rows of another process may lie there, which stay
+            self.lease.require_held()
+            if reserve(self._folder, self.record.epoch, begun, self.lease.token):
+                return None
+            batch = read_prepared(self._folder, self.record.epoch, begun)  # it was recorded at this moment
+            if batch is None:  # or is reserved by a later owner of the lease
+                raise self._recorded_first(begun)
         if batch.computed_by(self.record) is not self.record:  # since this run began: what it computes is another
             raise self._recorded_first(batch.number)
 
@@ -285,7 +291,7 @@ class BatchJournal:
         )
         self.lease.require_held()
         try:
-            prepare(self._folder, prepared)
+            prepare(self._folder, prepared, self.lease.token)
         except FileExistsError as error:
             raise self._recorded_first(batch.number) from error
         if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer

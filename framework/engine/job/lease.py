@@ -118,6 +118,11 @@ class Lease:
         self._expired: CheckpointInUse | None = None
         self._lock, self._done = threading.RLock(), threading.Event()
 
+    @property
+    def token(self) -> str:
+        """What differs between leases, also of one job that has acquired it again."""
+        return self._owner.token
+
     def acquire(self) -> None:
         """Acquire the lease, unless it is held already. Raises as the function `acquire`."""
         with self._lock:

@@ -11,8 +11,9 @@ from integration_tests.drills.actions import POINTS
 from integration_tests.drills.faults.armed import IN_OTHER_THREADS
 from integration_tests.drills.faults.damage import FaultNotConfirmed
 from panekeeper.state.checkpoint.epochs import current_epoch, epoch_folder
-from panekeeper.state.checkpoint.folder import OFFSETS_FOLDER, LocalFolder, batch_numbers, prepared_file
+from panekeeper.state.checkpoint.folder import OFFSETS_FOLDER, LocalFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import read_record
+from panekeeper.state.prepared import is_recorded
 from panekeeper.state.spark_logs import NO_OFFSET
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class CheckpointEvidence:
 
     def _is_prepared(self, name: str, batch: int) -> bool:
         record = read_record(self._folders[name])
-        return record is not None and self._folders[name].exists(prepared_file(record.epoch, batch))
+        return record is not None and is_recorded(self._folders[name], record, batch)
 
 
 def _files_read(checkpoint: LocalFolder, batch: int) -> int:

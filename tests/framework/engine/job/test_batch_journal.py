@@ -34,8 +34,8 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     folder: Any = OnDisk(tmp_path)
     first = acquire(folder, "readings")
 
-    def pause_after(checkpoint: LocalFolder, batch: PreparedBatch) -> None:
-        prepare(checkpoint, batch)
+    def pause_after(checkpoint: LocalFolder, batch: PreparedBatch, owner: str) -> None:
+        prepare(checkpoint, batch, owner)
         let_lease_expire(tmp_path)
         second = acquire(folder, "readings")
         checkpoint.write("commits/0", b"v2\n{}")

@@ -1,7 +1,8 @@
 """Which declaration the state is of, where a process was paused and another start has changed the declaration (A2, A9).
 
 Host A runs the declaration `OLD`. It is paused after the look at its lease, in the write of the record of batch 8. Host
-B takes over with `NEW`, which has one more aggregate, and records that as of batch 7. A's record comes after that.
+B takes over with `NEW`, which has one more aggregate, and records that as of batch 7. A's record comes after that, on a
+store that is not asked whether its name is free in one step with the write; else B has taken the name.
 """
 
 from __future__ import annotations
@@ -92,6 +93,32 @@ def test_a_batch_that_is_recorded_late_was_computed_by_the_declaration_of_its_pr
     assert in_force(job.restart().declaration, 8) == OLD  # also if a start is killed right after that
 
 
+def test_a_start_that_has_taken_over_runs_the_batch_and_the_paused_process_is_the_one_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes the name of the record before it records its declaration; killed then, the next start takes it over."""
+    job = TakenOver(tmp_path, monkeypatch)
+    write_record(job.files, job.paused)
+    writer: Any = None
+    tokens = list[str]()
+    for _ in range(2):
+        lease = acquire(job.files, "readings")
+        tokens.append(lease.token)
+        start = BatchJournal(files=job.files, record=job.restart(), writer=writer, lease=lease, declared={})
+        assert start.complete() is None
+        with pytest.raises(FileExistsError):
+            job.record(8, by=job.paused)
+        lease.roll_back()
+    assert job.restart() == job.paused
+    write_record(job.files, job.taken_over)
+    batch = PreparedBatch(number=8, epoch=0, spark_commit="", declaration=job.taken_over.declaration)
+    with pytest.raises(FileExistsError):
+        prepare(job.files, batch, tokens[0])
+    prepare(job.files, batch, tokens[1])
+    assert job.restart() == job.taken_over
+    assert in_force(job.known.declaration, 8) is job.known.declaration
+
+
 def test_the_old_program_completes_it_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if nothing had been, but for the column that tables may have got."""
     job = TakenOver(tmp_path, monkeypatch)
@@ -133,7 +160,6 @@ def test_a_run_does_not_complete_what_another_declaration_has_computed(
     lease = acquire(job.files, "readings")
     writer: Any = None
     run = BatchJournal(files=job.files, record=job.taken_over, writer=writer, lease=lease, declared={})
-    assert run.complete() is None
     job.record(8, by=job.paused)
     with pytest.raises(CheckpointInUse, match=r"batch 8 of .* was recorded by another process first: .* start the job"):
         run.complete()
