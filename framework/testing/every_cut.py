@@ -63,7 +63,7 @@ def assert_same_for_every_cut(
         declaration: the arguments of `run`, without a script.
         rows: what happens, in order: rows as dicts (with ports, dicts of lists of rows), `Clock(...)`,
             `Watermark(...)`, or lists of rows; where these end says nothing. A watermark that completes all panes
-            follows in the end.
+            follows in the end, unless that is `Flush()`.
         tries: number of random ways.
         seed: makes them; the same seed makes the same ones.
         allow_errors: whether a function of yours may raise. It must raise for the same then, however the rows are cut.

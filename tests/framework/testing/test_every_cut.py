@@ -33,6 +33,7 @@ from panekeeper import (
 )
 from panekeeper.testing import (
     Clock,
+    Flush,
     Restart,
     Watermark,
     assert_same_for_every_cut,
@@ -438,8 +439,8 @@ ITEM = st.one_of(
 @settings(max_examples=max(2, settings().max_examples // 12))
 @given(rows=st.lists(ITEM, max_size=12))
 def test_windows_in_arrival_order_are_the_same_for_every_cut(window: Any, rows: list[Any]) -> None:
-    """With times between rows, and outages; and so is what an operator with state makes of them."""
-    assert_same_for_every_cut(ARRIVAL | {"window": window}, rows, tries=3)
+    """With times between rows, outages and a flush; and so is what an operator with state makes of them."""
+    assert_same_for_every_cut(ARRIVAL | {"window": window}, [*rows, Flush()], tries=3)
     assert_same_for_every_cut(ARRIVAL | {"window": window} | operator(Everywhere()), rows, tries=3)
 
 
@@ -448,10 +449,11 @@ TIMES = st.fixed_dictionaries({"k": st.sampled_from("ab"), "t": st.integers(0, 6
 
 @st.composite
 def event_times(draw: st.DrawFn) -> list[Any]:
-    """Rows, and watermarks that rise."""
+    """Rows, watermarks that rise, and perhaps a flush in the end."""
     marks = sorted(draw(st.lists(st.integers(1, 70), max_size=3)))
     parts = [draw(st.lists(TIMES, max_size=5)) for _ in range(len(marks) + 1)]
-    return [*parts[0], *(one for mark, part in zip(marks, parts[1:], strict=True) for one in (Watermark(mark), *part))]
+    later = (one for mark, part in zip(marks, parts[1:], strict=True) for one in (Watermark(mark), *part))
+    return [*parts[0], *later, *draw(st.sampled_from([[], [Flush()]]))]
 
 
 @pytest.mark.parametrize(
