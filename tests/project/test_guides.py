@@ -14,8 +14,11 @@ import pytest
 
 import panekeeper
 from panekeeper import Count, Event, EventType, Tumbling
+from panekeeper.framework.core import quarantine
+from panekeeper.framework.core.aggregates import protocol
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.steps import Rows
+from panekeeper.framework.engine.flow import row_checks
 from panekeeper.state.store import MemoryStore
 from tests.framework.core.handler_batches import KEYS, run
 from tests.project.sources import PRODUCT, ROOT, blocks_of, module_of
@@ -76,10 +79,20 @@ def test_the_page_on_scripts_prints_a_test_that_passes() -> None:
     assert len(names["rows"]) == 1
 
 
-@pytest.mark.parametrize("page", ["late-data.md", "watermark.md"])
+@pytest.mark.parametrize("page", ["late-data.md", "operators.md", "rows-that-fail.md", "watermark.md"])
 def test_the_programs_of_the_short_guides_run_as_printed(page: str) -> None:
     """With what they assert."""
     assert printed(ROOT / "docs" / page)
+
+
+def test_the_page_on_rows_that_fail_has_each_reason() -> None:
+    """Those by which Panekeeper puts a row, or what could not be computed, into the quarantine."""
+    page = (ROOT / "docs" / "rows-that-fail.md").read_text(encoding="utf-8")
+    named = {
+        name for module in (row_checks, quarantine, protocol) for name, value in vars(module).items() if name == value
+    }
+    assert len(named) > 10
+    assert {reason for reason in named if f" {reason}" not in page} == set()
 
 
 def test_the_operator_that_the_guide_prints_keeps_its_state_from_batch_to_batch() -> None:

@@ -18,7 +18,7 @@ from panekeeper.framework.declarations.windows import Window
 from panekeeper.testing import Results, run
 from tests.project.sources import ROOT
 
-PAGES = [ROOT / "docs" / name for name in ("windows.md", "early-results.md", "aggregates.md")]
+PAGES = [ROOT / "docs" / name for name in ("windows.md", "early-results.md", "aggregates.md", "duplicates.md")]
 _NAMES: dict[str, Any] = {name: getattr(panekeeper, name) for name in panekeeper.__all__}
 _DAY = "2024-05-01"
 """The day of a time that stands without one."""
