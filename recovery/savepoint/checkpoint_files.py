@@ -6,12 +6,13 @@ written a savepoint, so each file is checked on the way: Spark would open and wr
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -26,6 +27,7 @@ from panekeeper.state.checkpoint import folder as layout
 from panekeeper.state.checkpoint.control_files import control_files_read, control_files_within
 from panekeeper.state.checkpoint.folder import batch_numbers, damaged, local_path, read_object
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
+from panekeeper.state.errors import StateError
 from panekeeper.state.own_paths import follow, is_description, quoted, spellings
 from panekeeper.state.snapshots import require_plain_ids, require_plain_names_in_snapshot, require_schemas_within
 from panekeeper.state.spark_logs import has_read, log_lines, offset_lines, source_ends
@@ -187,6 +189,12 @@ def write_checkpoint(
                 progress(TransferProgress(sent=done, reused=0, total=manifest.size))
     for path in files_ahead(into, manifest.batch):
         raise _never_written(path, "no batch of it has read this file, and a start would")
+    # The record may have been written late, over that of those who ran on (`state/prepared.py`); a copy has no batches.
+    with suppress(StateError):  # who needs it says what is wrong with it
+        record = read_record(into)
+        if record is not None and record.declaration != manifest.declaration:
+            right = replace(record, declaration=manifest.declaration)
+            into.put_bytes(layout.JOB_FILE, json.dumps(right.to_json()).encode())
     # Let Spark's files name the folder that they are in now, and no file outside of it: Spark would read or write it.
     follow(into)
     for path in filter(is_description, into.sizes(f"{layout.STATE_FOLDER}/")):

@@ -70,6 +70,7 @@ from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, OFFSETS_FOLDER, b
 from panekeeper.state.checkpoint.job_record import write_last_savepoint
 from panekeeper.state.duration_text import duration_text
 from panekeeper.state.log import logger
+from panekeeper.state.prepared import as_computed
 from panekeeper.state.table_roles import kind_of
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
             job_id=found.record.id,
             epoch=found.record.epoch,
             state_version=found.record.state_version,
-            declaration=found.record.declaration,
+            declaration=as_computed(folder, found.record).declaration,
             batch=found.batch,
             unfinished=found.unfinished,
             settings=found.settings,

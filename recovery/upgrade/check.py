@@ -50,6 +50,7 @@ from panekeeper.state.duration_text import us_text
 from panekeeper.state.errors import StateVersionError
 from panekeeper.state.handler import require_readable
 from panekeeper.state.history import in_force, upgraded
+from panekeeper.state.prepared import as_computed
 from panekeeper.state.table_roles import has_results, window_of
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class Before:
             checkpoint=checkpoint,
             job=found.record.name,
             state_version=found.record.state_version,
-            declaration=found.record.declaration,
+            declaration=as_computed(found.folder, found.record).declaration,
             batch=found.batch,
             unfinished=found.unfinished,
             flushed=is_flushed(found.folder),
