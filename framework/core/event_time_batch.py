@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME
+from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
@@ -110,6 +111,11 @@ class RunningWindow(Protocol):
     @property
     def open_count(self) -> int:
         """How many panes or sessions are open."""
+        ...
+
+    @property
+    def open_runs(self) -> Runs:
+        """Which of these are panes with a number, of which other key groups may have the same."""
         ...
 
     def on_rows(self, table: pa.Table) -> np.ndarray:
@@ -215,5 +221,6 @@ class EventTimeBatch:
             due_watermark_us=window.due(),
             due_us=window.due_by_clock(),
             open_panes=window.open_count,
+            open_runs={"": runs} if (runs := window.open_runs) else {},
             watermark=None if record.watermark == NO_WATERMARK else record.watermark,
         )

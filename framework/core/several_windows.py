@@ -72,6 +72,7 @@ class SeveralWindowsBatch:
             due_watermark_us=_least([one.due_watermark_us for one in every]),
             due_us=_least([one.due_us for one in every]),
             open_panes=sum(one.open_panes for one in every),
+            open_runs={name: runs for name, one in outcomes.items() for runs in one.open_runs.values()},
             watermark=max((one.watermark for one in every if one.watermark is not None), default=None),
             errors=added_up(kind for one in every for kind in one.errors),
             windows={name: replace(one, rejected=None) for name, one in outcomes.items()},

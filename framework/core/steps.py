@@ -16,6 +16,7 @@ from typing import Literal
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import PORT, WINDOW, JobSpec
+from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.state.codec import with_columns
 from panekeeper.state.records import Source
@@ -147,6 +148,7 @@ class BatchOutcome:
         due_us: the wall-clock instant at which this group next has work; None without a timer.
         late_us: how long after its instant the most overdue wall-clock work of this batch was done; None if none was.
         open_panes: panes that still take rows; live partitions, for a window in arrival order.
+        open_runs: which of these are panes with a number, by port and window (`panes.open_runs`).
         watermark: the watermark acted on (us), None before the first.
         kept_rows: number of rows that are kept; None where only partial results are.
         outage_counts: what the first tick after the process was down did (`arrival.window`); None in a batch without
@@ -164,6 +166,7 @@ class BatchOutcome:
     due_us: int | None = None
     late_us: int | None = None
     open_panes: int = 0
+    open_runs: Mapping[str, Runs] = field(default_factory=dict)
     watermark: int | None = None
     kept_rows: int | None = None
     outage_counts: dict[str, int] | None = None
@@ -197,6 +200,7 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
         due_us=min(_not_none(one.due_us for one in outcomes), default=None),
         late_us=max(_not_none(one.late_us for one in outcomes), default=None),
         open_panes=sum(one.open_panes for one in outcomes),
+        open_runs={f"{n}": runs for n, one in enumerate(outcomes) for runs in one.open_runs.values()},
         watermark=max(_not_none(one.watermark for one in outcomes), default=None),
         kept_rows=sum(kept_rows) if kept_rows else None,
         outage_counts=_sum_counts(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,

@@ -213,7 +213,7 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings.put(("a", "10:04:10", 8))
     readings.run()
     first = readings.log()
-    with pytest.raises(NotConfirmed, match=r"discards: the contents of \d+ open panes .* confirm='readings'"):
+    with pytest.raises(NotConfirmed, match=r"discards: the contents of \d+ open panes? .* confirm='readings'"):
         readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint)
     readings.run()
     assert readings.log() == first

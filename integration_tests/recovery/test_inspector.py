@@ -24,6 +24,7 @@ from panekeeper import (
     windowed,
 )
 from panekeeper.framework.core.inspection.reasons import Answer, Verdict
+from panekeeper.recovery.inspector.panes import panes_and_number
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +72,9 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     job = readings.start(trigger="immediate")
     readings.put(*FILES[2])
     job.process_available()
-    assert ("c", "10:02", 1, "open", 0, "fire", "10:03") in shown(panes(place, spark=spark))
+    found, number = panes_and_number(place, spark=spark)
+    assert ("c", "10:02", 1, "open", 0, "fire", "10:03") in shown(found)
+    assert (found.count(), number, job.status().open_panes) == (4, 3, 3)
     readings.put(*FILES[3])
     readings.put(("d", "10:00:05", 256), ("a", "10:00:06", 512), ("a", "10:00:26", 512))
     job.process_available()

@@ -363,15 +363,15 @@ def _looked_at(options: Namespace) -> dict[str, Any]:
 
 
 def _panes(options: Namespace) -> dict[str, Any]:
-    from panekeeper.recovery.inspector.panes import panes
+    from panekeeper.recovery.inspector.panes import panes_and_number
     from panekeeper.recovery.inspector.records import first_rows
 
-    found = panes(options.checkpoint, **_looked_at(options))
+    found, number = panes_and_number(options.checkpoint, **_looked_at(options))
     states = [state for state in ("open", "late", "overdue") if getattr(options, state)]
     if not states:
-        return first_rows(found, options.limit)
+        return {**first_rows(found, options.limit), "open_panes": number}
     shown = first_rows(found.where(found["state"].isin(states)), options.limit)
-    return {**shown, "states": states, "others": 0 if shown["rows"] else found.count()}
+    return {**shown, "open_panes": number, "states": states}
 
 
 def _partitions(options: Namespace) -> dict[str, Any]:

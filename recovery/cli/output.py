@@ -164,10 +164,13 @@ def panes_lines(fields: Fields) -> str:
             "waits for": waits_text(one),
         }
 
-    none, others = "no open panes", fields.get("others")
-    if others:  # what was asked for is only some of the open ones
-        none = f"no pane is {' or '.join(fields['states'])}; {others} open ones are not, see them without the option"
-    return _rows_lines([row(one) for one in fields["rows"]], none, fields)
+    number, states = fields["open_panes"], fields.get("states")
+    if not fields["rows"]:
+        return "no open panes" if not states else f"none is {' or '.join(states)}; open panes: {format_number(number)}"
+    lines = [_rows_lines([row(one) for one in fields["rows"]], "", fields)]
+    if number is not None:
+        lines.append(f"open panes: {number:,}, each once, whichever partitions have rows in it")
+    return "\n".join(lines)
 
 
 _WAITS_FOR = ("fires_at", "closes_at", "next_clock", "next_rows")

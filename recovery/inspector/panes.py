@@ -79,12 +79,50 @@ def panes(
         CorruptState: the state cannot be read.
     """
     with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
-        of_panes = [port for port in state.ports if port.has_panes]
-        if not of_panes:
-            raise DeclarationError(
-                f"the window of this job is {state.ports[0].kind}, which has no panes; look at its partitions"
-            )
-        return frame(state, of_panes, key)
+        return frame(state, _ports_with_panes(state), key)
+
+
+def panes_and_number(
+    checkpoint: Location,
+    *,
+    window: str | None = None,
+    key: Key | None = None,
+    batch: int | None = None,
+    savepoint: str | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+) -> tuple[DataFrame, int | None]:
+    """Return what `panes` does, and how many panes that is, as the status of a job counts them (`open_runs.py`).
+
+    None for windows by row, of which that counts the rows that are kept. Raises as `panes`.
+    """
+    with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
+        ports = _ports_with_panes(state)
+        found = frame(state, ports, key)
+        return found, _number(state, ports, found)
+
+
+def _ports_with_panes(state: Opened) -> list[RecordedPort]:
+    found = [port for port in state.ports if port.has_panes]
+    if not found:
+        raise DeclarationError(
+            f"the window of this job is {state.ports[0].kind}, which has no panes; look at its partitions"
+        )
+    return found
+
+
+def _number(state: Opened, ports: list[RecordedPort], found: DataFrame) -> int | None:
+    """Return how many panes are open: one of several partitions once, and sessions each."""
+    if any(port.is_by_row for port in ports):
+        return None
+    of = WINDOW if state.windows else PORT
+    shared = [port.window if state.windows else port.number for port in ports if port.panes is not None]
+    if not shared:
+        return found.count()
+    is_shared = F.lit(True) if len(shared) == len(ports) else F.col(of).isin(shared)
+    parts = [of] if of in found.columns else []
+    number = found.where(is_shared).select(*parts, "pane_start", "pane_end").distinct().count()
+    return number if len(shared) == len(ports) else number + found.where(~is_shared).count()
 
 
 def partitions(

@@ -87,7 +87,8 @@ class JobStatus:
         missed_panes: how often a row that was kept came too late for one of its panes, which lacks it.
         quarantined: how many were set aside before the windows.
         errors: how many rows, results and firings could not be computed since then, by reason.
-        open_panes: panes that still take rows; None if that is not known, as before the first batch of a run.
+        open_panes: panes that still take rows, one of several partitions once; None if that is not known, as before the
+            first batch of a run.
         state_bytes: size of its state on disk.
         no_tick_since: since when no tick of the wall clock can be written, as on a full disk; null if all is well.
         tick_error: why.

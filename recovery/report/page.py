@@ -235,7 +235,12 @@ def _state(found: Figures) -> Iterator[str]:
     width = _HALF if half else _WIDE
     if has_panes:
         picture = _chart(lambda width: line("Open panes", labels, panes, width, count_text), width)
-        yield _card("Open panes", "Panes, of each partition, that take rows after a batch.", picture, half=half)
+        yield _card(
+            "Open panes",
+            "Panes that take rows after a batch; one of several partitions counts once.",
+            picture,
+            half=half,
+        )
     if has_size:
         picture = _chart(lambda width: line("Size of the state", labels, size, width, format_bytes), width)
         yield _card("State", "Size of the state on disk as a batch began.", picture, half=half)

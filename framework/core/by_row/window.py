@@ -17,6 +17,7 @@ from panekeeper.framework.core.by_row.firing_numbers import FiringNumbers
 from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
+from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.panes.pane_index import SortedCells
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import bounds, changes, stable_order
@@ -95,6 +96,11 @@ class SlidingByRowWindow:
     def open_count(self) -> int:
         """How many rows are kept: each ends a window."""
         return self.kept.number
+
+    @property
+    def open_runs(self) -> Runs:
+        """Return none: what is open is of one partition, and has no number."""
+        return ()
 
     def takes(self, table: pa.Table) -> np.ndarray:
         """Return whether each row is not too late: the newest window that it may be in is open."""

@@ -10,6 +10,7 @@ partial_rows.py      how are rows folded before they reach their key group?
 row_buffer.py        what does a pane hold: rows, for an operator or an aggregate that cannot be merged
 slot_runs.py         how are partial aggregates and rows stored?
 pane_index.py        which rows does a partition have in a pane?
+open_runs.py         how many panes are open, in all key groups together?
 refinements.py       which partitions must fire again, and how often has each fired?
 firing_rules.py      when does a partition's pane fire next, by rules beside its end; what has it fired before?
 row_firings.py       what fires at rows, and into which parts does that cut them?

@@ -30,6 +30,7 @@ from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.firing_rules import CellFirings, passes_multiple
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices, first_open_pane
+from panekeeper.framework.core.panes.open_runs import Runs, runs_of
 from panekeeper.framework.core.panes.pane_index import CellIndex, Tally
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
@@ -250,6 +251,11 @@ class TimeIntervalWindow:
     def open_count(self) -> int:
         """How many panes are open."""
         return len(self.record.panes)
+
+    @property
+    def open_runs(self) -> Runs:
+        """Which panes these are."""
+        return runs_of(self.record.panes)
 
     def due_by_clock(self) -> int | None:
         """Return when the wall clock next makes a pane fire, us; None: never."""

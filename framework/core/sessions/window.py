@@ -27,6 +27,7 @@ from panekeeper.framework.core.event_time_batch import (
 )
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
+from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
 from panekeeper.framework.core.panes.row_firings import fired_before
 from panekeeper.framework.core.partition_keys import PartitionKeys
@@ -229,6 +230,11 @@ class SessionWindow:
     def open_count(self) -> int:
         """Number of open sessions, once saved."""
         return self.leaves.all_sessions
+
+    @property
+    def open_runs(self) -> Runs:
+        """Return none: what is open is of one partition, and has no number."""
+        return ()
 
     def save(self) -> SessionRecord:
         """Write what changed and return the record to be written as the header."""

@@ -71,9 +71,10 @@ class ResetPreview:
     epoch: int
 
     def __str__(self) -> str:
+        open_panes = f"{self.open_panes} open pane{'s' if self.open_panes != 1 else ''}"
         return (
-            f"a reset of job {self.job!r} in {self.checkpoint} discards: the contents of {self.open_panes} open panes "
-            "or partitions, without any event; the state of its handlers; its position in the sources after batch "
+            f"a reset of job {self.job!r} in {self.checkpoint} discards: the contents of {open_panes} or "
+            "partitions, without any event; the state of its handlers; its position in the sources after batch "
             f"{self.batch}, so that they are read again from their beginning; and the rows of its view. The log keeps "
             "its rows, so results of rows that are read again are in it twice"
         )

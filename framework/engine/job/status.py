@@ -15,12 +15,14 @@ from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.core.panes.open_runs import count_open
 from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 from panekeeper.state.duration_text import duration_text
 
 if TYPE_CHECKING:
+    from panekeeper.framework.core.panes.open_runs import Runs
     from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
     from panekeeper.framework.engine.sink.batch_output import BatchOutput
 
@@ -47,7 +49,8 @@ class Status:
         batches: batches done since the start.
         rows: rows read.
         watermark: event time before which no row is expected any more; None before the first.
-        open_panes: panes that still take rows; None until each key group has reported since the start.
+        open_panes: panes that still take rows, a pane of several partitions once; sessions and live partitions by each,
+            of windows by row the rows that are kept; None until each key group has reported since the start.
         late: rows that came after their pane had fired and refined it.
         dropped: rows that came after all their panes had closed; they are in the quarantine.
         missed_panes: how often a row that was kept came too late for one of its panes, once for each pane: it is in its
@@ -184,6 +187,7 @@ class RunTotals:
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
         self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
+        self._runs: dict[int, Mapping[str, Runs]] = {}
         self._due: dict[int, int | None] = {}
         self._due_watermarks: dict[int, int | None] = {}
         self._tuples: dict[int, int | None] = {}
@@ -197,7 +201,7 @@ class RunTotals:
 
     def open_panes_after(self, batch: BatchOutput) -> int | None:
         """Return how many panes are open once `batch` is done; None until each key group has reported in this run."""
-        return self._panes({**self._open, **batch.open_panes})
+        return self._panes({**self._open, **batch.open_panes}, {**self._runs, **batch.open_runs})
 
     def next_due(self) -> int | None:
         """Return the next wall-clock instant (us) at which any key group does something without a row, or None."""
@@ -215,6 +219,7 @@ class RunTotals:
             for name, count in batch.counts.items():
                 self._counts[name] = self._counts.get(name, 0) + count
             self._open |= batch.open_panes
+            self._runs |= batch.open_runs
             self._due |= batch.due_us
             self._due_watermarks |= batch.due_watermarks_us
             self._tuples |= batch.tuples
@@ -232,7 +237,7 @@ class RunTotals:
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
                 watermark=to_datetime_if_any(self._watermark),
-                open_panes=self._panes(self._open),
+                open_panes=self._panes(self._open, self._runs),
                 firings=batch.firings,
                 seconds=clock.seconds,
                 stages=clock.stages,
@@ -253,7 +258,7 @@ class RunTotals:
                 batches=self._batches,
                 rows=counts.get("rows_in", 0),
                 watermark=to_datetime_if_any(self._watermark),
-                open_panes=self._panes(self._open),
+                open_panes=self._panes(self._open, self._runs),
                 late=counts.get("refined_late", 0),
                 dropped=counts.get("dropped_late", 0),
                 outside=counts.get("outside", 0),
@@ -268,7 +273,8 @@ class RunTotals:
     def open_work(self) -> dict[str, Any]:
         """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
         with self._lock:
-            tuples, panes = [held for held in self._tuples.values() if held is not None], self._panes(self._open)
+            tuples = [held for held in self._tuples.values() if held is not None]
+            panes = self._panes(self._open, self._runs)
             return {
                 "batch": self._batch,
                 "open": {
@@ -317,8 +323,8 @@ class RunTotals:
             next_watermark=to_datetime_if_any(still["next_watermark"]),
         )
 
-    def _panes(self, of_groups: Mapping[int, int]) -> int | None:
-        return sum(of_groups.values()) if len(of_groups) >= self._groups else None
+    def _panes(self, of_groups: Mapping[int, int], runs: Mapping[int, Mapping[str, Runs]]) -> int | None:
+        return count_open(of_groups.values(), runs.values()) if len(of_groups) >= self._groups else None
 
 
 def _min(due: Mapping[int, int | None]) -> int | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.quarantine import ErrorKind, added_up
 from panekeeper.framework.engine.flow.packing import from_segment
 from panekeeper.framework.engine.flow.processor import REJECTED, RESULTS
@@ -43,6 +44,7 @@ class BatchOutput:
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
         missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
         open_panes: key group -> panes that still take rows.
+        open_runs: key group -> which of these are panes with a number, of which other key groups may have the same.
         watermark: the greatest watermark a group acted on, us; None before the first.
         flushed: whether it closed everything.
         errors: what could not be computed.
@@ -67,6 +69,7 @@ class BatchOutput:
     watermark: int | None
     flushed: bool
     missed_panes: int = 0
+    open_runs: dict[int, Mapping[str, Runs]] = field(default_factory=dict)
     errors: list[ErrorKind] = field(default_factory=list)
     tuples: dict[int, int | None] = field(default_factory=dict)
     due_watermarks_us: dict[int, int | None] = field(default_factory=dict)
@@ -127,6 +130,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
             if rows and all(row.body is not None for row in rows)
         },
         open_panes={group["group"]: group["open_panes"] for group in groups},
+        open_runs={group["group"]: group["open_runs"] for group in groups},
         watermark=_max(groups, "watermark"),
         flushed=any(group["flushed"] for group in groups),
         missed_panes=sum(group["missed_panes"] for group in groups),

@@ -33,17 +33,18 @@ PANE = {
 
 def test_panes_are_printed_as_a_table() -> None:
     """With what each waits for; what is not known is a dash."""
-    assert panes_lines({"rows": [PANE], "more": True}).splitlines() == [
+    assert panes_lines({"rows": [PANE], "more": True, "open_panes": 1234}).splitlines() == [
         "sensor  pane         rows  state  firings  waits for",
         "a       10:00/10:01  -     open   0        watermark 10:01 to fire, or 1 more row",
         "and more; --limit N prints them",
+        "open panes: 1,234, each once, whichever partitions have rows in it",
     ]
-    assert panes_lines({"rows": [], "more": False}) == "no open panes"
+    assert panes_lines({"rows": [], "more": False, "open_panes": 0}) == "no open panes"
     asked = {"rows": [], "more": False, "states": ["late", "overdue"]}
-    assert panes_lines({**asked, "others": 8}) == (
-        "no pane is late or overdue; 8 open ones are not, see them without the option"
-    )
-    assert panes_lines({**asked, "others": 0}) == "no open panes"
+    assert panes_lines({**asked, "open_panes": 8}) == "none is late or overdue; open panes: 8"
+    assert panes_lines({**asked, "open_panes": 0}) == "none is late or overdue; open panes: 0"
+    by_row = panes_lines({"rows": [PANE], "more": False, "open_panes": None})
+    assert "open panes" not in by_row
     assert partitions_lines({"rows": [], "more": False}) == "no live partitions"
 
 

@@ -77,6 +77,16 @@ def test_how_many_panes_are_open_is_not_known_before_each_key_group_has_reported
     assert totals.open_work()["open"] == {"panes": 1, "tuples": 4, "next_due": None, "next_watermark": None}
 
 
+def test_a_pane_that_several_key_groups_have_open_is_one() -> None:
+    """In the status, the reports of batches and what is left open; a group that slept still has its panes."""
+    totals, clock = RunTotals(2), StageClock()
+    first = batch(1, 1, open_panes={7: 3, 8: 2}, open_runs={7: {"": [[1, 3]]}, 8: {"": [[3, 4]]}})
+    assert totals.open_panes_after(first) == totals.add(first, clock).open_panes == 4
+    second = batch(2, 1, open_panes={8: 1}, open_runs={8: {"": [[3, 3]]}})
+    assert totals.open_panes_after(second) == totals.add(second, clock).open_panes == 3
+    assert totals.status("readings", JobState.RUNNING).open_panes == totals.open_work()["open"]["panes"] == 3
+
+
 def test_rows_that_a_source_holds_are_counted_where_it_has_offsets_of_rows() -> None:
     """Kafka's, over topics and Kafka partitions, as text or not; a new Kafka partition counts once it is read."""
     kafka = {"endOffset": {"t": {"0": 5, "1": 9}}, "latestOffset": {"t": {"0": 7, "1": 9, "2": 4}}}
