@@ -49,7 +49,7 @@ from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.calls import meant_as_option, named_options
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.declarations.firing import PaneFiringOptions
+from panekeeper.framework.declarations.firing import FiringOptions, PaneFiringOptions
 from panekeeper.framework.declarations.joins import Join, JoinKind, PaneJoinKind, Within, require_equal_panes
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.policies import Policy, column_read_by
@@ -356,7 +356,7 @@ class StreamWithWindow:
         for name, aggregate in aggregates.items():
             what = f"aggregate {name}={aggregate}"
             found[name] = aggregate.over(aggregates).of_stream(intake.user_columns, partial(intake.find, what))
-            if getattr(self._input.window, "keeps_panes_apart", False) and aggregate.needs_content:
+            if getattr(self._input.window, "needs_partial_results", False) and aggregate.needs_content:
                 raise DeclarationError(
                     f"{what} needs all rows of a pane, and by results='discarding' or fires_when= there are partial "
                     "results only; use an aggregate that merges, or another rule"
@@ -851,10 +851,10 @@ def _with_operator(
                 f"fires_when is {one.window.fires_when!r}, a condition over aggregates; an operator has none, so leave "
                 "it out, or use .aggregate(...)"
             )
-        if isinstance(one.window, PaneFiringOptions) and one.window.results != "accumulating":
+        if isinstance(one.window, FiringOptions) and one.window.results != "accumulating":
             raise DeclarationError(
-                f"results is {one.window.results!r}, which is for aggregates; an operator gets the whole content of a "
-                "pane, and emits what it will: leave out results"
+                f"results is {one.window.results!r}, which is for aggregates; an operator gets the whole content of "
+                f"{one.window.what_fires}, and emits what it will: leave out results"
             )
         if isinstance(one.window, PaneFiringOptions) and one.window.fill is not None:
             raise DeclarationError(

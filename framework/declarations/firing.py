@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from panekeeper.framework.declarations.aggregates import Aggregate, expr
 from panekeeper.framework.declarations.calls import with_named_options
@@ -85,37 +85,57 @@ class Every:
 
 @dataclass(frozen=True, kw_only=True)
 class FiringOptions:
-    """The options of a window of event time that say when its panes fire.
+    """The options of a window of event time that say when its panes, or sessions, fire, and what a firing shows.
 
     Attributes:
         emit: `"on_complete"`: when the watermark reaches the end, and again for late rows; `"on_close"`: once, when the
             pane closes; `"on_update"`: after each micro-batch that changed it, too.
         early: how often it fires before it is complete, while it has rows that have not fired.
+        refire: how often it fires for late rows; at each advancing watermark if not given.
+        results: what a firing of aggregates shows: `"accumulating"`, all rows of the pane; `"discarding"`, those since
+            it last fired; `"retracting"`, all rows, after a row that takes back the result before.
     """
 
+    what_fires: ClassVar[str] = "a pane"
+    """What the window has, for errors."""
     emit: Emit = "on_complete"
     early: Every | None = None
+    refire: Every | None = None
+    results: Results = "accumulating"
 
-    def require_possible_firing(self) -> None:
-        """Raise `DeclarationError` for options that contradict each other."""
+    def require_possible_firing(self, *, takes_late_rows: bool = True) -> None:
+        """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
         require_emit(self.emit)
         for what, given in self._every.items():
             _require_every(what, given)
             if self.emit != "on_complete":
                 fires = "once, when it closes" if self.emit == "on_close" else "after each micro-batch anyway"
                 raise DeclarationError(
-                    f"{what} is {given!r}, but by emit={self.emit!r} a pane fires {fires}; leave out one of them"
+                    f"{what} is {given!r}, but by emit={self.emit!r} {self.what_fires} fires {fires}; leave out one of "
+                    "them"
                 )
+        require_one_of(("accumulating", "discarding", "retracting"), self.results, "results")
+        if self.refire is not None and self.refire.event_time is not None:
+            raise DeclarationError(
+                f"refire is {self.refire!r}; late rows fire by rows or the wall clock, as by Every(rows=2), or without "
+                "refire at each advance of the watermark"
+            )
+        if self.refire is not None and not takes_late_rows:
+            raise DeclarationError(
+                f"refire is {self.refire!r}, but {self.what_fires} without discard_age takes no late rows; give "
+                "discard_age, or leave out refire"
+            )
 
     @property
     def keeps_firings(self) -> bool:
         """Whether each cell needs a record of how often it fired, and of the rows since."""
-        return self.emit == "on_update" or bool(self._every)
+        return self.emit == "on_update" or self.results != "accumulating" or bool(self._every)
 
     @property
     def _every(self) -> dict[str, Every]:
         """The rules that are declared, by the names of their options."""
-        return {} if self.early is None else {"early": self.early}
+        given = {"early": self.early, "refire": self.refire}
+        return {name: one for name, one in given.items() if one is not None}
 
     @property
     def fires_by_clock(self) -> bool:
@@ -127,10 +147,21 @@ class FiringOptions:
         """Whether some of the firings are at certain rows, so that rows must come one by one."""
         return any(one.rows is not None for one in self._every.values())
 
+    @property
+    def forgets(self) -> bool:
+        """Whether what has fired is left out of the next firing."""
+        return self.results == "discarding"
+
+    @property
+    def needs_partial_results(self) -> bool:
+        """Whether only aggregates that merge partial results can be computed."""
+        return self.forgets
+
     def firing_declaration(self) -> dict[str, Any]:
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         emit = {} if self.emit == "on_complete" else {"emit": self.emit}
-        return {**emit, **{name: one.declaration() for name, one in self._every.items()}}
+        results = {} if self.results == "accumulating" else {"results": self.results}
+        return {**emit, **{name: one.declaration() for name, one in self._every.items()}, **results}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,9 +169,6 @@ class PaneFiringOptions(FiringOptions):
     """The options of a window of panes that say when these fire, and what a firing shows.
 
     Attributes:
-        refire: how often a pane fires for late rows; at each advancing watermark if not given.
-        results: what a firing of aggregates shows: `"accumulating"`, all rows of the pane; `"discarding"`, those since
-            it last fired; `"retracting"`, all rows, after a row that takes back the result before.
         fires_when: a condition over the result columns, as `agg.expr` takes it, tried after each row: the pane fires if
             it holds.
         then: `"begin_anew"`: a pane is empty after it has fired.
@@ -148,8 +176,6 @@ class PaneFiringOptions(FiringOptions):
         fill_for: how long after the end of the partition's last pane with rows panes are filled.
     """
 
-    refire: Every | None = None
-    results: Results = "accumulating"
     fires_when: str | None = None
     then: Literal["begin_anew"] | None = None
     fill: Fill | None = None
@@ -157,26 +183,14 @@ class PaneFiringOptions(FiringOptions):
 
     def require_possible_firing(self, *, takes_late_rows: bool = True) -> None:
         """Raise `DeclarationError` for options that contradict each other, or by which nothing could ever fire."""
-        super().require_possible_firing()
+        super().require_possible_firing(takes_late_rows=takes_late_rows)
         self._require_possible_condition()
         self._require_possible_fill()
-        require_one_of(("accumulating", "discarding", "retracting"), self.results, "results")
-        if self.refire is not None and self.refire.event_time is not None:
-            raise DeclarationError(
-                f"refire is {self.refire!r}; late rows fire by rows or the wall clock, as by Every(rows=2), or without "
-                "refire at each advance of the watermark"
-            )
-        if self.refire is not None and not takes_late_rows:
-            raise DeclarationError(
-                f"refire is {self.refire!r}, but a pane without discard_age takes no late rows; give discard_age, or "
-                "leave out refire"
-            )
 
     @property
     def keeps_firings(self) -> bool:
         """Whether each cell needs a record of how often it fired, and of the rows since."""
-        rules = self.results != "accumulating", self.fires_when is not None, self.fill is not None
-        return super().keeps_firings or any(rules)
+        return super().keeps_firings or self.fires_when is not None or self.fill is not None
 
     @property
     def fill_for_us(self) -> int:
@@ -186,12 +200,17 @@ class PaneFiringOptions(FiringOptions):
     @property
     def forgets(self) -> bool:
         """Whether a pane is empty after it has fired."""
-        return self.results == "discarding" or self.then is not None
+        return super().forgets or self.then is not None
 
     @property
     def keeps_panes_apart(self) -> bool:
         """Whether each pane has partial results of its own, not of slices that it shares with others."""
         return self.forgets or self.fires_when is not None
+
+    @property
+    def needs_partial_results(self) -> bool:
+        """Whether only aggregates that merge partial results can be computed."""
+        return self.keeps_panes_apart
 
     @property
     def fires_at_rows(self) -> bool:
@@ -249,18 +268,11 @@ class PaneFiringOptions(FiringOptions):
                 f"{' and '.join(others)}"
             )
 
-    @property
-    def _every(self) -> dict[str, Every]:
-        return super()._every | ({} if self.refire is None else {"refire": self.refire})
-
     def firing_declaration(self) -> dict[str, Any]:
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
-        results = {} if self.results == "accumulating" else {"results": self.results}
         condition = {"fires_when": self.fires_when, "then": self.then}
         fill = {} if self.fill is None else {"fill": self.fill, "fill_for_us": self.fill_for_us}
-        return (
-            super().firing_declaration() | results | fill | {n: one for n, one in condition.items() if one is not None}
-        )
+        return super().firing_declaration() | fill | {n: one for n, one in condition.items() if one is not None}
 
 
 def require_emit(given: object) -> None:

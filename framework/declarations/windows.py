@@ -234,6 +234,11 @@ class Session(FiringOptions, WindowOptions):
         discard_age: how long a complete session still takes late rows, >= 0.
         emit: which firings a session has, as for `TimeInterval`.
         early: how often it fires before it is complete, as for `TimeInterval`; the rows of a session count.
+        refire: how often a complete session fires for late rows, as for `TimeInterval`. One that a late row has
+            prolonged beyond the watermark is not complete.
+        results: what a firing of aggregates shows, as for `TimeInterval`: `"retracting"` takes back each result that
+            `replaces` names, too. `"discarding"` keeps partial results, so it goes with neither `max_duration` nor a
+            gap for each row.
 
     Raises:
         DeclarationError: a duration out of its range, or an option that sessions do not have.
@@ -247,6 +252,7 @@ class Session(FiringOptions, WindowOptions):
         "partition_eviction": "sessions have none, because they close when the watermark passes their end and "
         "discard_age: set discard_age instead",
     }
+    what_fires: ClassVar[str] = "a session"
     gap: Any
     _: KW_ONLY
     max_duration: Duration | None = None
@@ -263,7 +269,13 @@ class Session(FiringOptions, WindowOptions):
             raise DeclarationError(
                 f"max_duration is {self.max_duration!r}, less than the gap {self.gap!r}; give at least the gap"
             )
-        self.require_possible_firing()
+        self.require_possible_firing(takes_late_rows=self.age_us > 0)
+        if self.forgets and self.needs_rows:
+            by = f"gap={self.gap!r}" if self.has_column_gap else f"max_duration={self.max_duration!r}"
+            raise DeclarationError(
+                f"results is {self.results!r}, for which partial results are kept, but by {by} a session keeps its "
+                "rows; leave out one of them"
+            )
 
     @property
     def gap_us(self) -> int | None:

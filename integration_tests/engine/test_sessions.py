@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from panekeeper import JobFailed, Session
+from panekeeper import Every, JobFailed, Session, agg, windowed
 from panekeeper.framework.engine.flow import processor
 
 if TYPE_CHECKING:
@@ -62,3 +62,54 @@ def test_a_merged_session_replaces_its_parts_after_a_failure(
     assert shown(readings.rows("log")) == LOG
     assert shown(readings.rows("view")) == VIEW
     assert [row["reason"] for row in readings.rows("log_quarantine")] == ["LATE"]
+
+
+def test_results_of_sessions_are_taken_back_or_added_up_across_starts(readings: Readings) -> None:
+    """Two windows of one job: a row of the second start merges sessions that had fired in the first one.
+
+    One fires at each second late row, and takes back what it had fired for either session; the other one fires the new
+    rows at the next watermark. The views are the same.
+    """
+    about: dict[str, Any] = {"gap": "1 minute", "discard_age": "10 minutes"}
+
+    def run() -> None:
+        stream = windowed(readings.stream(), name="sessions", partition_by="sensor", event_time="at", key_groups=2)
+        windows = {"back": Session(**about, refire=Every(rows=2), results="retracting")}
+        windows["new"] = Session(**about, results="discarding")
+        job = stream.windows(**windows).aggregate(total=agg.sum("value"))
+        declared = job.to_delta(readings.folder / "log", view=readings.folder / "view")
+        assert declared.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(300)
+
+    def found(name: str) -> list[tuple[Any, ...]]:
+        return sorted(
+            (
+                *(row["sensor"], f"{row['session_start']:%M:%S}", row["refinement"], row.get("op", 1), row["total"]),
+                *(f"{one:%M:%S}" for one in row["replaces"]),
+            )
+            for row in readings.rows(name)
+        )
+
+    for rows in FILES[:2]:
+        readings.put(*rows)
+    run()
+    readings.put(("a", "10:01:10", 16))
+    readings.put(("d", "10:06:00", 32), ("a", "10:01:00", 64))
+    run()
+    assert found("log_back") == [
+        ("a", "00:10", 0, -1, 1),
+        ("a", "00:10", 0, 1, 1),
+        ("a", "00:10", 1, 1, 83, "02:10"),
+        ("a", "02:10", 0, -1, 2),
+        ("a", "02:10", 0, 1, 2),
+        ("b", "01:00", 0, 1, 4),
+        ("c", "05:00", 0, 1, 8),
+    ]
+    assert found("log_new") == [
+        ("a", "00:10", 0, 1, 1),
+        ("a", "00:10", 1, 1, 80, "02:10"),
+        ("a", "02:10", 0, 1, 2),
+        ("b", "01:00", 0, 1, 4),
+        ("c", "05:00", 0, 1, 8),
+    ]
+    newest = [("a", "00:10", 1, 1, 83, "02:10"), ("b", "01:00", 0, 1, 4), ("c", "05:00", 0, 1, 8)]
+    assert found("view_back") == found("view_new") == newest

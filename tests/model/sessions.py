@@ -29,7 +29,10 @@ class NaiveSession:
     due: int | None = None
     complete: bool = False
     full: bool = False
-    standing: set[int] = field(default_factory=set)
+    fresh: list[int] = field(default_factory=list)
+    """The numbers of the rows that no firing had."""
+    standing: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """Start -> the result of that start which no later one has replaced."""
 
     @property
     def first(self) -> int:
@@ -52,12 +55,16 @@ class NaiveSessions:
     most: int | None = None
     emit: str = "on_complete"
     early: tuple[str, int] | None = None
+    refire: tuple[str, int] | None = None
+    results: str = "accumulating"
     now: int = 0
     watermark: int = NEVER
     flushed: bool = False
     count: int = 0
     open: dict[Any, list[NaiveSession]] = field(default_factory=dict)
     firings: list[dict[str, Any]] = field(default_factory=list)
+    view: list[dict[str, Any]] = field(default_factory=list)
+    """The firings, each with all rows of its session."""
     dropped: list[tuple[Any, int]] = field(default_factory=list)
     without: list[tuple[Any, int]] = field(default_factory=list)
     events: list[tuple[Any, ...]] = field(default_factory=list)
@@ -100,34 +107,35 @@ class NaiveSessions:
         made.full = any(one.full for one in parts)
         made.complete = any(one.complete for one in parts) and self._end(made) <= self.watermark
         made.new = sum(one.new for one in parts) + 1
+        made.fresh = sorted([*(number for one in parts for number in one.fresh), self.count])
         made.arrived = min([self.now, *(one.arrived for one in parts)])
-        if self._fires_by("clock") and self._end(made) > self.watermark:
-            period = self._fires_by("clock")
+        if period := self._fires_by("clock", made):
             made.due = made.arrived + ((self.now - made.arrived) // period + 1) * period
-        made.standing = {start for one in parts for start in one.standing}
+        made.standing = {start: shown for one in parts for start, shown in one.standing.items()}
         self.open[key] = [one for one in sessions if one not in parts] + [made]
         self.count += 1
         self.events.append(("insertion", key, made.first, self._end(made), value))
-        if self._fires_by("rows") and made.new >= self._fires_by("rows") and self._end(made) > self.watermark:
-            self._fire(key, made, "EARLY", is_final=False, early=True)
+        if self._fires_by("rows", made) and made.new >= self._fires_by("rows", made):
+            self._fire_by_rule(key, made)
 
     def advance(self, watermark: int) -> None:
         """Take a watermark."""
         if watermark <= self.watermark or self.flushed:
             return
         before, self.watermark = self.watermark, watermark
-        period = self._fires_by("event_time")
+        period = self.early[1] if self.early is not None and self.early[0] == "event_time" else 0
         passes = period and before != NEVER and watermark // period > before // period
         for key, end, session in self._by_end():
             ready = end + self.age if self.emit == "on_close" else end
-            if (session.new or not session.complete) and ready <= watermark:
+            waits = session.complete and self.refire is not None and end + self.age > watermark
+            if (session.new or not session.complete) and ready <= watermark and not waits:
                 reason = "WATERMARK" if ready > before or self.emit == "on_close" else "LATE"
                 self._fire(key, session, reason, is_final=end + self.age <= watermark)
             if end + self.age <= watermark:
                 self._close(key, session)
         for key, _, session in self._by_end() if passes else ():
             if session.new and not session.complete:
-                self._fire(key, session, "EARLY", is_final=False, early=True)
+                self._fire_by_rule(key, session)
 
     def tick(self, now: int) -> None:
         """The wall clock moves."""
@@ -146,18 +154,29 @@ class NaiveSessions:
 
     def batch_end(self) -> None:
         """A micro-batch ends."""
-        for key, end, session in self._by_end() if self.emit == "on_update" else ():
+        for key, _, session in self._by_end() if self.emit == "on_update" else ():
             if session.new:
-                is_early = end > self.watermark
-                self._fire(key, session, "EARLY" if is_early else "LATE", is_final=False, early=is_early)
+                self._fire_by_rule(key, session)
 
-    def _fires_by(self, what: str) -> int:
-        return self.early[1] if self.early is not None and self.early[0] == what else 0
+    def _is_over(self, session: NaiveSession) -> bool:
+        return self._end(session) <= self.watermark
+
+    def _fires_by(self, what: str, session: NaiveSession) -> int:
+        """By how many rows, or after how long, a session fires as it is now; 0 if not by that."""
+        if self._is_over(session) and not session.complete:
+            return 0
+        rule = self.refire if self._is_over(session) else self.early
+        return rule[1] if rule is not None and rule[0] == what else 0
+
+    def _fire_by_rule(self, key: Any, session: NaiveSession) -> None:
+        """Fire early, or late where the watermark has reached the end; it is complete then."""
+        is_over = self._is_over(session)
+        self._fire(key, session, "LATE" if is_over else "EARLY", is_final=False, early=not is_over)
 
     def _fire_due(self, key: Any) -> None:
         for session in sorted(self.open.get(key, ()), key=lambda one: (self._end(one), one.first)):
             if session.due is not None and session.due <= self.now:
-                self._fire(key, session, "EARLY", is_final=False, early=True)
+                self._fire_by_rule(key, session)
 
     def _touch(self, session: NaiveSession, row: NaiveRow) -> bool:
         return session.first <= row.time + row.gap and row.time <= session.reach
@@ -175,23 +194,31 @@ class NaiveSessions:
 
     def _fire(self, key: Any, session: NaiveSession, reason: str, *, is_final: bool, early: bool = False) -> None:
         values = [row.value for row in session.rows]
+        fresh = [
+            row.value for number, row in zip(session.numbers, session.rows, strict=True) if number in session.fresh
+        ]
         firing = {
             "key": key,
             "start": session.first,
             "end": self._end(session),
             "last": session.last,
-            "values": values,
-            "replaces": sorted(session.standing - {session.first}),
+            "values": fresh if self.results == "discarding" else values,
+            "replaces": sorted({*session.standing} - {session.first}),
             "refinement": session.fired,
             "is_final": is_final,
             "reason": reason,
         }
+        if self.results == "retracting":
+            again = {"replaces": [], "is_final": False, "reason": reason, "op": -1}
+            self.firings += [shown | again for _, shown in sorted(session.standing.items())]
+            firing["op"] = 1
         self.firings.append(firing)
+        self.view.append(firing | {"values": values})
         if not session.full and not early:
             self.events.append(("initial_full", key, session.first, self._end(session), values))
         self.events.append(("trigger", key, session.first, self._end(session), values, session.fired))
-        session.fired, session.new, session.standing = session.fired + 1, 0, {session.first}
-        session.due = None
+        session.fired, session.new, session.standing = session.fired + 1, 0, {session.first: firing}
+        session.due, session.fresh = None, []
         session.complete, session.full = session.complete or not early, session.full or not early
 
     def _close(self, key: Any, session: NaiveSession) -> None:

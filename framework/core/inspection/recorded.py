@@ -98,6 +98,10 @@ class RecordedPort:
             return f"{WindowStore.name_of(self.window)}/"
         return f"port {self.number}/" if self.number else ""
 
+    def rule(self, option: str) -> Mapping[str, int]:
+        """Return what `early` or `refire` declares, as `Every.declaration` has it; nothing if it is not given."""
+        return _nested(self.fields, option)
+
     def own(self, store: KeyGroupStore) -> KeyGroupStore:
         """Return the part of the store of a key group that it has."""
         if self.window:

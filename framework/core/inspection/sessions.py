@@ -17,8 +17,8 @@ from panekeeper.state.store import KeyGroupStore
 def open_sessions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     """Return a row for each open session of a key group, as `open_panes` does for panes; in no order."""
     keys, record = PartitionKeys(port.keys), SessionRecord.decode(store.read_header())
-    early = {name.removeprefix("early."): one for name, one in port.fields.items() if name.startswith("early.")}
-    found = OpenSessions(keys, fires_by_clock="period_us" in early)
+    early, refire = port.rule("early"), port.rule("refire")
+    found = OpenSessions(keys, fires_by_clock="period_us" in early or "period_us" in refire)
     if tables := stored_sessions(record, store):
         found.add_stored(tables)
     one, age, most = found.columns, port.fields["discard_age_us"], port.fields["max_duration_us"]
@@ -27,10 +27,11 @@ def open_sessions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     closes = np.maximum(ends + age, after)
     fires = np.maximum(closes if port.fields.get("emit") == "on_close" else ends, after)
     waits = (one.new > 0) | ~one.complete
+    fires = np.where(one.complete, closes, fires) if refire else fires
     if "event_time_us" in early and record.watermark != NO_WATERMARK:
         multiple = (record.watermark // early["event_time_us"] + 1) * early["event_time_us"]
         fires = np.where((one.new > 0) & ~one.complete, np.minimum(fires, multiple), fires)
-    every = early.get("rows", 0)
+    every = np.where(ends > record.watermark, early.get("rows", 0), np.where(one.complete, refire.get("rows", 0), 0))
     columns = OpenColumns(
         codes=one.codes,
         pane_start=one.first,
@@ -42,6 +43,6 @@ def open_sessions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
         fires_at=np.where(waits, fires, NEVER),
         closes_at=closes,
         next_clock=one.due,
-        next_rows=np.where((every > 0) & (ends > record.watermark), every - one.new, NONE),
+        next_rows=np.where(every > 0, np.maximum(every - one.new, 1), NONE),
     )
     return as_table(port, keys, record.watermark, columns)

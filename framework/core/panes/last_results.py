@@ -16,7 +16,8 @@ from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
 LAST_KIND = "last"
-_COLUMN = "last.{}"  # no partition column has such a name
+LAST_RESULT = "last.{}"
+"""Column of stored results that will be taken back; no partition column has such a name."""
 
 
 class LastResults:
@@ -65,7 +66,7 @@ class LastResults:
 
     def _stored(self, at: np.ndarray) -> pa.Table:
         columns = {
-            _COLUMN.format(n): c.take(pa.array(at)) for n, c in zip(self._output.names, self._columns, strict=True)
+            LAST_RESULT.format(n): c.take(pa.array(at)) for n, c in zip(self._output.names, self._columns, strict=True)
         }
         return with_keys(pa.table({PANE_COLUMN: self._panes[at], **columns}), self._keys, self._codes[at])
 
@@ -74,6 +75,6 @@ class LastResults:
             self._codes = np.concatenate([self._codes, self._keys.encode(table)])
             self._panes = np.concatenate([self._panes, table.column(PANE_COLUMN).to_numpy()])
             for place, field in enumerate(self._output):
-                name = _COLUMN.format(field.name)
+                name = LAST_RESULT.format(field.name)
                 stored = table.column(name).combine_chunks() if name in table.column_names else pa.nulls(table.num_rows)
                 self._columns[place] = pa.concat_arrays([self._columns[place], of_type(stored, field.type)])

@@ -5,6 +5,7 @@ window.py      when does a session complete, fire again and close?
 gaps.py        how long after a row does its session go on?
 joins.py       which session does a row join, and which sessions become one?
 open_table.py  what is known of each open session?
+standing.py    which results of a session stand, and are replaced by the next one?
 storage.py     what is read and written in a batch?
 leaves.py      in which stored values are the sessions of a partition?
 cells.py       what does a session hold: partial aggregates by slice

@@ -29,7 +29,8 @@ class SessionBatch(EventTimeBatch):
         leaves = Leaves(record, keys)
         results = SessionResults(spec, spec.window, keys, Quarantine(spec, keys))
         contents, output = _contents_and_output(spec, spec.window, store, keys, leaves, results)
-        window = SessionWindow(spec.window, record, keys, store, leaves, contents, output)
+        taken_back = spec.output if spec.retracts else None
+        window = SessionWindow(spec.window, record, keys, store, leaves, contents, output, taken_back)
         super().__init__(store, header, window, results, NoPartitionControl(results.add_drained))
 
 
@@ -49,5 +50,7 @@ def _contents_and_output(
     if window.gap_us is None or window.needs_rows or any(one.needs_content for one in accumulators):
         rows = SessionRows(keys, spec.columns, store, leaves, spec.history, accumulators)
         return rows, AggregateSessionOutput(rows, results)
-    cells = SessionCells(accumulators, keys, window.gap_us)
+    if spec.discards:
+        accumulators += bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history, is_of_all=True)
+    cells = SessionCells(accumulators, keys, window.gap_us, spec.columns.empty_table())
     return cells, AggregateSessionOutput(cells, results)

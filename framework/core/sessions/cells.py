@@ -27,7 +27,11 @@ from panekeeper.state.codec import of_type, with_columns
 class SessionCells:
     """The cells of the leaves in memory, each stored in one value with its sessions."""
 
-    def __init__(self, accumulators: list[GuardedAccumulator], keys: PartitionKeys, gap: int) -> None:
+    def __init__(
+        self, accumulators: list[GuardedAccumulator], keys: PartitionKeys, gap: int, no_rows: pa.Table
+    ) -> None:
+        """Load nothing yet; `no_rows` has the columns of rows."""
+        self._no_rows = no_rows
         self._accumulators = accumulators
         self._keys = keys
         self._gap = gap
@@ -56,7 +60,8 @@ class SessionCells:
         cells, count = cells[held:], len(self._codes)
         pairs = zip(self._accumulators, self._states, strict=True)
         if is_partial(table):
-            later = states_of(table, self._states)
+            of_new = [state for one, state in zip(self._accumulators, self._states, strict=True) if not one.is_of_all]
+            later = states_of(table, of_new) * (len(self._states) // len(of_new))
             self._states = [a.merge(held, own, cells, count) for (a, held), own in zip(pairs, later, strict=True)]
         else:
             self._states = [a.fold(held, cells, count, table, seq) for a, held in pairs]
@@ -69,10 +74,16 @@ class SessionCells:
             one.finish_ranges(state, low, high, place) for one, state in zip(self._accumulators, states, strict=True)
         ]
 
+    def forget(self, sessions: SessionColumns) -> None:
+        held = self._are_of(sessions)
+        begun = pa.array(np.where(held, len(held), np.arange(len(held))))
+        for place, one in enumerate(self._accumulators):
+            if not one.is_of_all:
+                with_empty = zip(self._states[place], one.empty(1, self._no_rows), strict=True)
+                self._states[place] = [pa.concat_arrays(pair).take(begun) for pair in with_empty]
+
     def remove(self, sessions: SessionColumns) -> None:
-        order, low, high = self._ranges(sessions)
-        edges = np.bincount(low, minlength=len(order) + 1) - np.bincount(high, minlength=len(order) + 1)
-        kept = np.sort(order[np.cumsum(edges)[:-1] == 0])
+        kept = np.flatnonzero(~self._are_of(sessions))
         self._codes, self._slices = self._codes[kept], self._slices[kept]
         self._states = [[column.take(pa.array(kept)) for column in state] for state in self._states]
 
@@ -95,6 +106,14 @@ class SessionCells:
         table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
         here = [[column.take(pa.array(at)) for column in state] for state in self._states]
         return append_states(table, here, [one.number for one in self._accumulators])
+
+    def _are_of(self, sessions: SessionColumns) -> np.ndarray:
+        """Return whether each cell is one of these sessions."""
+        order, low, high = self._ranges(sessions)
+        edges = np.bincount(low, minlength=len(order) + 1) - np.bincount(high, minlength=len(order) + 1)
+        found = np.zeros(len(order), dtype=np.bool_)
+        found[order] = np.cumsum(edges)[:-1] > 0
+        return found
 
     def _ranges(self, sessions: SessionColumns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (order, low, high): the cells by partition and slice, and the range of them that each session has."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.aggregates.columns import combine, lists
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.sessions.standing import STANDING_COLUMN, Standing, StandingResults
 from panekeeper.framework.core.stable_order import ranked, stable_order
 from panekeeper.state.codec import with_columns
 from panekeeper.state.records import NEVER
@@ -22,7 +22,6 @@ ARRIVED_COLUMN = "_arrived"
 DUE_COLUMN = "_due"
 COMPLETE_COLUMN = "_complete"
 FULL_COLUMN = "_full"
-STANDING_COLUMN = "_standing"
 
 _STORED = pa.schema(
     [
@@ -35,10 +34,9 @@ _STORED = pa.schema(
         pa.field(FULL_COLUMN, pa.bool_()),
         pa.field(ARRIVED_COLUMN, pa.int64()),
         pa.field(DUE_COLUMN, pa.int64()),
-        pa.field(STANDING_COLUMN, pa.list_(pa.int64())),
     ]
 )
-SESSION_COLUMNS = tuple(_STORED.names)
+SESSION_COLUMNS = (*_STORED.names, STANDING_COLUMN)
 
 
 @dataclass
@@ -105,19 +103,17 @@ class SessionColumns:
 
 
 class OpenSessions:
-    """The open sessions in memory, and the results of theirs that stand: the `session_start` by which they are known.
+    """The open sessions in memory, and the results of theirs that stand."""
 
-    A session that was merged, or got an earlier first row, has results by other starts than its own.
-    """
-
-    def __init__(self, keys: PartitionKeys, *, fires_by_clock: bool = False) -> None:
+    def __init__(
+        self, keys: PartitionKeys, *, fires_by_clock: bool = False, taken_back: pa.Schema | None = None
+    ) -> None:
+        """Begin with none; `taken_back` are the result columns, where a firing takes back the results before."""
         self._keys = keys
         left_out = () if fires_by_clock else (ARRIVED_COLUMN, DUE_COLUMN)
         self._stored = pa.schema([one for one in _STORED if one.name not in left_out])
         self.columns = SessionColumns.none()
-        self._owner = np.empty(0, dtype=np.int64)
-        """Position of the session of each standing result."""
-        self._start = np.empty(0, dtype=np.int64)
+        self._standing = StandingResults(taken_back)
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -127,12 +123,9 @@ class OpenSessions:
         schema = pa.schema([*self._keys.schema, *self._stored])
         table = pa.concat_tables([with_columns(one, schema) for one in tables]).combine_chunks()
         codes = self._keys.encode(table)
-        values = [table.column(name).to_numpy() for name in self._stored.names[:-1]]
-        values += [np.full(len(codes), NEVER)] * (len(SESSION_COLUMNS) - len(self._stored))
-        standing = combine(table.column(STANDING_COLUMN))
-        counts = np.diff(standing.offsets.to_numpy()) if len(standing) else np.empty(0, dtype=np.int64)
-        self._owner = np.concatenate([self._owner, len(self) + np.repeat(np.arange(len(codes)), counts)])
-        self._start = np.concatenate([self._start, standing.flatten().to_numpy()])
+        values = [table.column(name).to_numpy() for name in self._stored.names]
+        values += [np.full(len(codes), NEVER)] * (len(_STORED) - len(self._stored))
+        self._standing.add_stored(tables, len(self))
         self.columns = self.columns.plus(SessionColumns(codes, *values))
 
     def stored(self, at: np.ndarray) -> pa.Table:
@@ -140,26 +133,13 @@ class OpenSessions:
         some = self.columns.take(at)
         columns = [some.first, some.last, some.end, some.fired, some.new, some.complete, some.full]
         columns += [some.arrived, some.due] if DUE_COLUMN in self._stored.names else []
-        table = pa.table([*map(pa.array, columns), self.standing(at)], schema=self._stored)
+        schema = pa.schema([*self._stored, *self._standing.stored])
+        table = pa.table([*map(pa.array, columns), *self.standing(at).as_lists(len(at))], schema=schema)
         return with_keys(table, self._keys, some.codes)
 
-    def standing(self, at: np.ndarray) -> pa.ListArray:
-        """Return the starts of the standing results of the sessions at these positions, ascending."""
-        place = np.full(len(self), -1, dtype=np.int64)
-        place[at] = np.arange(len(at))
-        owner = place[self._owner]
-        is_theirs = owner >= 0
-        owner, start = owner[is_theirs], self._start[is_theirs]
-        order = stable_order(start, owner)
-        return lists(np.bincount(owner, minlength=len(at)), pa.array(start[order]), pa.list_(pa.int64()))
-
-    def replaced(self, at: np.ndarray) -> pa.ListArray:
-        """Return the starts of results that are taken back once these sessions fire: all that are not their own."""
-        standing = self.standing(at)
-        owner = np.repeat(np.arange(len(at)), np.diff(standing.offsets.to_numpy()))
-        start = standing.flatten().to_numpy()
-        other = start != self.columns.first[at][owner]
-        return lists(np.bincount(owner[other], minlength=len(at)), pa.array(start[other]), pa.list_(pa.int64()))
+    def standing(self, at: np.ndarray) -> Standing:
+        """Return the standing results of the sessions at these positions."""
+        return self._standing.of(at, len(self))
 
     def join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         """Make one session of all that has one label; sessions that no row has joined stay as they are.
@@ -198,28 +178,26 @@ class OpenSessions:
         moved = np.cumsum(kept) - 1
         moved[at] = int(kept.sum()) + group[: len(at)]
         self.columns = self.columns.take(kept).plus(made)
-        self._owner = moved[self._owner]
+        self._standing.move(moved)
         joined: np.ndarray = int(kept.sum()) + group[len(at) :]
         return joined
 
-    def fire(self, at: np.ndarray, complete: np.ndarray) -> None:
-        """Take note of a firing of the sessions at these positions, each as complete or not.
+    def fire(self, at: np.ndarray, *, complete: np.ndarray, shown: list[pa.Array]) -> None:
+        """Take note of a firing of the sessions at these positions: of their results, the one by their start stands.
 
-        Of their results, the one by their start stands.
+        Args:
+            at: the positions.
+            complete: whether each fires as complete.
+            shown: what the results have, where the next firing takes them back (`Standing`); else empty.
         """
         self.columns.fired[at] += 1
         self.columns.new[at] = 0
         self.columns.due[at] = NEVER
         self.columns.complete[at] |= complete
         self.columns.full[at] |= complete
-        fired = np.zeros(len(self), dtype=np.bool_)
-        fired[at] = True
-        others = ~fired[self._owner]
-        self._owner = np.concatenate([self._owner[others], at])
-        self._start = np.concatenate([self._start[others], self.columns.first[at]])
+        self._standing.replace(at, self.columns.first[at], shown, len(self))
 
     def remove(self, gone: np.ndarray) -> None:
         """Remove the sessions of a mask."""
-        moved, stays = np.cumsum(~gone) - 1, ~gone[self._owner]
-        self._owner, self._start = moved[self._owner[stays]], self._start[stays]
+        self._standing.remove(gone)
         self.columns = self.columns.take(~gone)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from panekeeper.framework.core.aggregates.columns import lists
 from panekeeper.framework.core.guarded_aggregates import PlaceOf
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, of_the_user, one_row
@@ -19,10 +21,13 @@ from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.sessions.joins import Joined
 from panekeeper.framework.core.sessions.open_table import SessionColumns
 from panekeeper.framework.core.sessions.rows import SessionRows
+from panekeeper.framework.core.sessions.standing import Standing
 from panekeeper.framework.core.sessions.window import Firings
+from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason
 from panekeeper.framework.declarations.operator import Operator
 from panekeeper.framework.declarations.windows import Session
+from panekeeper.state.codec import of_type
 
 _STARTS = pa.list_(pa.int64())
 _NOT_KNOWN = pa.nulls(1, pa.bool_())
@@ -42,6 +47,7 @@ class SessionResults(ResultRows):
     def __init__(self, spec: JobSpec, window: Session, keys: PartitionKeys, quarantine: Quarantine) -> None:
         super().__init__(spec, keys, quarantine)
         self.window = window
+        self.retracts, self.discards = spec.retracts, spec.discards
 
     def add(
         self,
@@ -49,21 +55,31 @@ class SessionResults(ResultRows):
         bounds: list[pa.Array],
         columns: list[pa.Array],
         replaces: pa.Array,
-        refinements: pa.Array,
-        finals: pa.Array,
-        reasons: pa.Array,
+        firing: Sequence[pa.Array],
+        *,
+        of_view: bool = False,
     ) -> None:
-        """Add result rows, one entry of each argument a row; `bounds`: first row, end and last row of sessions, us."""
+        """Add result rows, one entry of each argument a row.
+
+        Args:
+            codes: the partition.
+            bounds: first row, end and last row of the session, us.
+            columns: the results.
+            replaces: the starts whose results it takes back, us.
+            firing: refinement, whether it is final, 1 or -1 where results are taken back, and the reason.
+            of_view: it is for the view only.
+        """
         pane_time = self._spec.pane_time
-        firing = [replaces.cast(pa.list_(pane_time)), refinements, finals, reasons]
-        self._add(codes, (one.cast(pane_time) for one in bounds), columns, firing)
+        own = [replaces.cast(pa.list_(pane_time)), *firing]
+        self._add(codes, (one.cast(pane_time) for one in bounds), columns, own, of_view=of_view)
 
     def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
         """Add a row that a state handler has emitted in `drain`; it belongs to no session."""
         code, row = code_of(self._keys, key), one_row(self._spec.output, columns)
         nowhere, never = pa.nulls(1, pa.int64()), pa.array([0], pa.int32())
         reason = pa.array([Reason.DRAIN.value])
-        self.add(np.array([code]), [nowhere] * 3, row.columns, pa.array([[]], _STARTS), never, _NOT_KNOWN, reason)
+        firing = [never, _NOT_KNOWN, reason]
+        self.add(np.array([code]), [nowhere] * 3, row.columns, pa.array([[]], _STARTS), firing)
 
 
 def session_place(code: int, first: int, end: int) -> FiringPlace:
@@ -92,22 +108,60 @@ class AggregateSessionOutput:
     def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
         self._results.quarantine.add_late(table, detail, NO_SESSION)
 
-    def on_firings(self, firings: Firings) -> None:
-        """Emit one row for every session that fires."""
+    def on_firings(self, firings: Firings) -> list[pa.Array]:
+        """Emit one row for every session that fires; before it those that it takes back, where that is declared."""
         if not firings.fires.any():
-            return
+            return []
         some, fires = firings.sessions.take(firings.fires), pa.array(firings.fires)
         columns = self._source.results(
             some, lambda at: session_place(int(some.codes[at]), int(some.first[at]), int(some.end[at]))
         )
+        bounds = [pa.array(some.first), pa.array(some.end), pa.array(some.last)]
+        replaces, refinements = firings.replaced.filter(fires), pa.array(some.fired, pa.int32())
+        finals, reasons = pa.array(firings.closes[firings.fires]), firings.reasons.filter(fires)
+        if self._results.retracts:
+            self._add_retracting(
+                some, bounds, columns, replaces, [refinements, finals, reasons], firings.standing.of(firings.fires)
+            )
+            return columns
+        if self._results.discards:
+            columns, of_all = columns[: len(columns) // 2], columns[len(columns) // 2 :]
+            self._results.add(some.codes, bounds, of_all, replaces, [refinements, finals, reasons], of_view=True)
+        self._results.add(some.codes, bounds, columns, replaces, [refinements, finals, reasons])
+        return []
+
+    def _add_retracting(
+        self,
+        some: SessionColumns,
+        bounds: list[pa.Array],
+        columns: list[pa.Array],
+        replaces: pa.Array,
+        firing: Sequence[pa.Array],
+        again: Standing,
+    ) -> None:
+        """Add each result behind those that it takes back, by their starts. Arguments as for `SessionResults.add`."""
+        old, new = again.owner, np.arange(len(some))
+        order = pa.array(stable_order(np.concatenate([2 * old, 2 * new + 1])))
+        at = pa.array(np.concatenate([old, new])).take(order)
+        takes_back = pa.array(np.repeat([True, False], [len(old), len(new)])).take(order)
+
+        def both(old: pa.Array, new: pa.Array) -> pa.Array:
+            return pa.concat_arrays([of_type(old, new.type), new]).take(order)
+
+        end, last, refinement, *values = again.shown
+        refinements, finals, reasons = firing
+        nothing = lists(np.zeros(len(old), dtype=np.int64), pa.array([], pa.int64()), _STARTS)
         self._results.add(
-            some.codes,
-            [pa.array(some.first), pa.array(some.end), pa.array(some.last)],
-            columns,
-            firings.replaced.filter(fires),
-            pa.array(some.fired, pa.int32()),
-            pa.array(firings.closes[firings.fires]),
-            firings.reasons.filter(fires),
+            some.codes[at.to_numpy()],
+            [both(*pair) for pair in zip((pa.array(again.start), end, last), bounds, strict=True)],
+            [both(*pair) for pair in zip(values, columns, strict=True)],
+            both(nothing, replaces),
+            [
+                both(refinement, refinements),
+                pc.and_(finals.take(at), pc.invert(takes_back)),
+                pc.if_else(takes_back, pa.scalar(-1, pa.int32()), pa.scalar(1, pa.int32())),
+                reasons.take(at),
+            ],
         )
 
 
@@ -179,11 +233,11 @@ class OperatorSessionOutput:
     def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
         self._results.quarantine.add_late(table, detail, NO_SESSION)
 
-    def on_firings(self, firings: Firings) -> None:
+    def on_firings(self, firings: Firings) -> list[pa.Array]:
         """INITIAL_FULL, TRIGGER and CLOSE of each session, in the order of their ends."""
         sessions = firings.sessions
         if not self._events & {EventType.INITIAL_FULL, EventType.TRIGGER, EventType.CLOSE}:
-            return
+            return []
         rows, offsets = self._rows.content(sessions)
         rows, keys = rows.drop_columns([EVENT_TIME]), self._keys.values(sessions.codes.tolist())
         bounds = zip(
@@ -220,6 +274,7 @@ class OperatorSessionOutput:
                     is_final=True,
                 )
         self._move_emitted_to_results()
+        return []
 
     def _call(
         self,
@@ -245,9 +300,7 @@ class OperatorSessionOutput:
                 bounds,
                 rows.columns,
                 pa.array([one.replaces for one in places], _STARTS),
-                pa.array(refinements, pa.int32()),
-                pa.array(finals, pa.bool_()),
-                pa.array(reasons, pa.string()),
+                [pa.array(refinements, pa.int32()), pa.array(finals, pa.bool_()), pa.array(reasons, pa.string())],
             )
         self._places = []
 

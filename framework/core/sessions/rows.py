@@ -91,6 +91,9 @@ class SessionRows:
         edges = np.bincount(low, minlength=rows.num_rows + 1) - np.bincount(high, minlength=rows.num_rows + 1)
         self._new = rows.filter(pa.array(np.cumsum(edges)[:-1] == 0))
 
+    def forget(self, sessions: SessionColumns) -> None:
+        raise TypeError("rows are kept for as long as their session is open")
+
     def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
         for leaf in leaves:
             if self._leaves.records[leaf][ROW_VALUES] >= _CROWD:

@@ -34,6 +34,10 @@ class SessionContents(Protocol):
         """Remove what these sessions hold."""
         ...
 
+    def forget(self, sessions: SessionColumns) -> None:
+        """Remove what these sessions hold, but for what is of all their rows; only where partial results are kept."""
+        ...
+
     def absorb(self, leaf: int) -> None:
         """Remove the stored values of a leaf; what it holds is in memory, and is stored anew with `save`."""
         ...

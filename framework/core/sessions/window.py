@@ -36,6 +36,7 @@ from panekeeper.framework.core.sessions.gaps import gaps_of
 from panekeeper.framework.core.sessions.joins import Join, Joined, JoinsInOrder, connected
 from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
+from panekeeper.framework.core.sessions.standing import Standing
 from panekeeper.framework.core.sessions.storage import SessionContents, SessionStorage
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.events import Reason
@@ -55,14 +56,20 @@ class Firings:
         fires: whether it fires.
         closes: whether it closes.
         reasons: why it fires.
-        replaced: the starts of the results that the firing takes back, beside that of its own start.
+        standing: the results of the sessions that stand before; a firing takes back those of its session.
     """
 
     sessions: SessionColumns
     fires: np.ndarray
     closes: np.ndarray
     reasons: pa.Array
-    replaced: pa.ListArray
+    standing: Standing
+
+    @property
+    def replaced(self) -> pa.ListArray:
+        """The starts of the results that each firing takes back, beside that of its own start."""
+        other = self.standing.start != self.sessions.first[self.standing.owner]
+        return self.standing.where(other).as_lists(len(self.sessions))[0]
 
 
 class SessionOutput(Protocol):
@@ -89,8 +96,8 @@ class SessionOutput(Protocol):
         """Handle rows that have no gap."""
         ...
 
-    def on_firings(self, firings: Firings) -> None:
-        """Handle sessions that fire or close."""
+    def on_firings(self, firings: Firings) -> list[pa.Array]:
+        """Handle sessions that fire or close; return the results of those that fire, where they are taken back."""
         ...
 
 
@@ -105,12 +112,14 @@ class SessionWindow:
     leaves: Leaves
     contents: SessionContents
     output: SessionOutput
+    taken_back: pa.Schema | None = None
+    """The result columns, where a firing takes back the results before."""
     counts: RowCounts = field(default_factory=RowCounts)
     missed_panes: int = 0
     """Never more: a session that is closed is not known any more, so no row is known to lack in it."""
 
     def __post_init__(self) -> None:
-        self.open = OpenSessions(self.keys, fires_by_clock=self.window.fires_by_clock)
+        self.open = OpenSessions(self.keys, fires_by_clock=self.window.fires_by_clock, taken_back=self.taken_back)
         self.storage = SessionStorage(self.store, self.leaves, self.open, self.contents)
 
     @property
@@ -146,7 +155,7 @@ class SessionWindow:
         else:
             for some in _rounds(codes, fires):
                 joined = self._join_rows(table.take(pa.array(some)), rows.take(some), late[some])
-                self._fire_early(distinct(joined[fires[some]]))
+                self._fire_by_rule(distinct(joined[fires[some]]))
                 joins[some] = joined >= 0
         # Those that come when a session of their own would be complete refine the one that they join.
         fates[~without] = fates_of(joins, rows.end <= self.record.watermark)
@@ -192,10 +201,10 @@ class SessionWindow:
         ends, ready = self._ends(), self._ready()
         is_first = (ready > previous) | (self.window.emit == "on_close")
         reasons = np.where(is_first, Reason.WATERMARK.value, Reason.LATE.value)
-        self._apply(self._waits() & (ready <= watermark), self._is_closed(ends), reasons)
+        self._apply(self._waits() & (self._fires_at() <= watermark), self._is_closed(ends), reasons)
         period = None if self.window.early is None else self.window.early.event_time_us
         if period is not None and passes_multiple(previous, watermark, period):
-            self._fire_early(np.flatnonzero((self.open.columns.new > 0) & ~self.open.columns.complete))
+            self._fire_by_rule(np.flatnonzero((self.open.columns.new > 0) & ~self.open.columns.complete))
 
     def on_tick(self, us: int) -> None:
         """Fire what is due by the wall clock."""
@@ -215,7 +224,7 @@ class SessionWindow:
     def on_batch_end(self) -> None:
         """Fire the sessions that the batch changed, by `emit="on_update"`."""
         if self.window.emit == "on_update":
-            self._fire_early(np.flatnonzero(self.open.columns.new))
+            self._fire_by_rule(np.flatnonzero(self.open.columns.new))
 
     def due(self) -> int | None:
         """Return the least watermark (us) at which a session completes, fires again or closes; None: none is open."""
@@ -329,14 +338,20 @@ class SessionWindow:
 
     def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         joined, columns = self.open.join(at, rows, labels), self.open.columns
-        has_ended = self._ends() <= self.record.watermark
-        columns.complete &= has_ended
+        columns.complete &= self._ends() <= self.record.watermark
         self.storage.note_changed(rows.codes)
-        if self.window.early is not None and self.window.early.period_us is not None:
-            made = distinct(joined)
-            next_due = next_instant(columns.arrived[made], self.window.early.period_us, int(rows.arrived[0]))
-            columns.due[made] = np.where(has_ended[made], NEVER, next_due)
+        if self.window.fires_by_clock:
+            self._set_clock(distinct(joined), int(rows.arrived[0]))
         return joined
+
+    def _set_clock(self, made: np.ndarray, now: int) -> None:
+        """Set when sessions that rows have joined now (us) fire by the clock."""
+        columns, early = self.open.columns, self._ends()[made] > self.record.watermark
+        columns.due[made] = NEVER
+        for rule, some in ((self.window.early, early), (self.window.refire, columns.complete[made])):
+            if rule is not None and rule.period_us is not None:
+                at = made[some]
+                columns.due[at] = next_instant(columns.arrived[at], rule.period_us, now)
 
     def _insert_contents(self, table: pa.Table, rows: SessionColumns) -> None:
         seq = self.record.next_seq + np.arange(table.num_rows, dtype=np.int64)
@@ -375,29 +390,35 @@ class SessionWindow:
             joined[kept] = self._join(at, rows.take(kept), np.array(final, dtype=np.int64))
         return joined
 
-    def _fires_after(self, rows: SessionColumns, late: np.ndarray) -> np.ndarray | None:
+    def _fires_after(self, rows: SessionColumns, late_rows: np.ndarray) -> np.ndarray | None:
         """Return after which rows their session fires, by the number of its rows; None if it is after none.
 
         Only rows of sessions that may get so many are looked at one by one.
         """
-        every = None if self.window.early is None else self.window.early.rows
-        if every is None:
+        if not self.window.fires_at_rows:
             return None
+        early, late = (0 if rule is None else rule.rows or 0 for rule in (self.window.early, self.window.refire))
         at, held = self._beside(rows.codes)
         both = held.plus(rows)
         parts = connected(both.codes, both.first, both.end)
-        some = np.flatnonzero((np.bincount(parts, both.new) >= every)[parts])
+        least = min(every for every in (early, late) if every)
+        some = np.flatnonzero((np.bincount(parts, both.new) >= least)[parts])
         if not len(some):
             return None
-        joins, own = self._joins_of(parts, both, len(at), some, late)
-        new = dict(enumerate(both.new[own].tolist()))
+        joins, own = self._joins_of(parts, both, len(at), some, late_rows)
+        state = dict(enumerate(zip(both.new[own].tolist(), both.complete[own].tolist(), strict=True)))
         fires = np.zeros(len(rows), dtype=np.bool_)
         for join in joins:
             if join.session is None:
                 continue
-            number = sum(new.pop(one.label, 0) for one in join.merged or (join.session,)) + 1
-            fires[join.row - len(at)] = number >= every and self._end_of(join.session) > self.record.watermark
-            new[join.session.label] = 0 if fires[join.row - len(at)] else number
+            became = [state.pop(one.label, (0, False)) for one in join.merged or (join.session,)]
+            number, complete = sum(one for one, _ in became) + 1, any(one for _, one in became)
+            is_early = self._end_of(join.session) > self.record.watermark
+            complete &= not is_early
+            # Neither if it is over, and has not fired as complete, which the next watermark makes it do.
+            every = early if is_early else late if complete else 0
+            fires[join.row - len(at)] = 0 < every <= number
+            state[join.session.label] = (0 if fires[join.row - len(at)] else number, complete)
         return fires if fires.any() else None
 
     def _end_of(self, session: Joined) -> int:
@@ -420,24 +441,31 @@ class SessionWindow:
         waits: np.ndarray = (self.open.columns.new > 0) | ~self.open.columns.complete
         return waits
 
-    def _fire_early(self, at: np.ndarray) -> None:
-        """Fire the sessions at these positions: early, or late and as complete once the watermark is at their end."""
+    def _fires_at(self) -> np.ndarray:
+        """Return the watermark at which each session fires next, if it has something to show."""
+        ready = self._ready()
+        if self.window.refire is None:
+            return ready
+        return np.where(self.open.columns.complete, self._ends() + self.window.age_us, ready)
+
+    def _fire_by_rule(self, at: np.ndarray) -> None:
+        """Fire the sessions at these positions: early, or late where the watermark has reached their ends."""
         if len(at):
             fires = np.zeros(len(self.open), dtype=np.bool_)
             fires[at] = True
-            has_ended = self._ends() <= self.record.watermark
-            reasons = np.where(has_ended, Reason.LATE.value, Reason.EARLY.value)
-            self._apply(fires, np.zeros(len(fires), dtype=np.bool_), reasons, complete=has_ended)
+            is_over = self._ends() <= self.record.watermark
+            reasons = np.where(is_over, Reason.LATE.value, Reason.EARLY.value)
+            self._apply(fires, np.zeros(len(fires), dtype=np.bool_), reasons, complete=is_over)
 
     def _fire_due(self, now: int, codes: np.ndarray | None = None) -> None:
         """Fire what is due by the wall clock, of all partitions or of these."""
         if self.window.fires_by_clock:
             due = self.open.columns.due <= now
-            self._fire_early(np.flatnonzero(due if codes is None else due & np.isin(self.open.columns.codes, codes)))
+            self._fire_by_rule(np.flatnonzero(due if codes is None else due & np.isin(self.open.columns.codes, codes)))
 
     def _due(self) -> np.ndarray:
         """Return the watermark at which each session has something to do."""
-        due = np.where(self._waits(), self._ready(), self._ends() + self.window.age_us)
+        due = np.where(self._waits(), self._fires_at(), self._ends() + self.window.age_us)
         period = None if self.window.early is None else self.window.early.event_time_us
         if period is not None:
             fires_early = (self.open.columns.new > 0) & ~self.open.columns.complete
@@ -445,28 +473,32 @@ class SessionWindow:
         return due
 
     def _apply(
-        self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, complete: np.ndarray | None = None
+        self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, *, complete: np.ndarray | None = None
     ) -> None:
-        """Fire and close sessions, each with its reason; `complete`: whether it fires as that, all do if None."""
+        """Fire and close sessions; `complete` says which of them fire as complete, all if None."""
         at = np.flatnonzero(fires | closes)
         if not len(at):
             return
         columns, ends = self.open.columns, self._ends()
         at = at[stable_order(columns.codes[at], columns.first[at], ends[at])]
-        sessions = columns.take(at)
+        sessions, fired = columns.take(at), at[fires[at]]
         sessions.end = ends[at]
         self.storage.note_changed(sessions.codes)
-        self.output.on_firings(
+        values = self.output.on_firings(
             Firings(
                 sessions=sessions,
                 fires=fires[at],
                 closes=closes[at],
                 reasons=pa.array(reasons[at].tolist(), pa.string()),
-                replaced=self.open.replaced(at),
+                standing=self.open.standing(at),
             )
         )
-        fired = np.flatnonzero(fires)
-        self.open.fire(fired, np.ones(len(fired), dtype=np.bool_) if complete is None else complete[fired])
+        if self.window.forgets:
+            self.contents.forget(columns.take(fired))
+        if len(fired):
+            shown = [pa.array(one[fired]) for one in (ends, columns.last, columns.fired)] if values else []
+            as_complete = np.ones(len(fired), dtype=np.bool_) if complete is None else complete[fired]
+            self.open.fire(fired, complete=as_complete, shown=[*shown, *values])
         if closes.any():
             gone = columns.take(closes)
             self.contents.remove(gone)

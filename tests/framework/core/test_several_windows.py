@@ -39,6 +39,8 @@ WINDOWS: list[tuple[Any, dict[str, Any]]] = [
     (SlidingByRow(6, right=False), VALUES),
     (SlidingByRow(3, discard_age=4, emit="on_close"), VALUES),
     (SlidingByRow(3, discard_age=4, emit="on_update"), SUMS),
+    (Session(3, discard_age=9, refire=Every(rows=2), results="retracting"), VALUES),
+    (Session(4, discard_age=9, refire=Every("5 seconds"), results="discarding"), SUMS),
 ]
 HAS_GAPS = {2, 15}
 """Those that rows may fall out of by no fault of theirs."""

@@ -9,6 +9,7 @@ import pytest
 
 from panekeeper import DeclarationError, Every, Session, minutes
 from panekeeper.framework.core.sessions.gaps import gaps_of, require_gap_type
+from panekeeper.state.compatibility import Compatibility, compare_declarations, fingerprint
 
 
 @pytest.mark.parametrize(
@@ -26,7 +27,20 @@ from panekeeper.framework.core.sessions.gaps import gaps_of, require_gap_type
         ({"gap": 5, "partition_eviction": 1}, "sessions have none"),
         ({"gap": 5, "emit": "always"}, "emit is 'always'; it must be"),
         ({"gap": 5, "early": "10 seconds"}, "early is '10 seconds'; write early=Every('10 seconds')"),
-        ({"gap": 5, "early": Every(rows=2), "emit": "on_close"}, "leave out one of them"),
+        (
+            {"gap": 5, "early": Every(rows=2), "emit": "on_close"},
+            "by emit='on_close' a session fires once, when it closes",
+        ),
+        ({"gap": 5, "refire": Every(rows=2)}, "but a session without discard_age takes no late rows; give discard_age"),
+        ({"gap": 5, "discard_age": 5, "refire": Every(event_time=2)}, "late rows fire by rows or the wall clock"),
+        ({"gap": 5, "discard_age": 5, "refire": 2}, "refire is 2; write refire=Every"),
+        ({"gap": 5, "discard_age": 5, "refire": Every(rows=2), "emit": "on_update"}, "after each micro-batch anyway"),
+        ({"gap": 5, "results": "all"}, "results is 'all'; it must be 'accumulating', 'discarding' or 'retracting'"),
+        (
+            {"gap": 5, "max_duration": 9, "results": "discarding"},
+            "by max_duration=9 a session keeps its rows; leave out",
+        ),
+        ({"gap": "pause", "results": "discarding"}, "by gap='pause' a session keeps its rows; leave out one of them"),
     ],
 )
 def test_what_sessions_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:
@@ -46,6 +60,22 @@ def test_a_checkpoint_records_what_must_stay() -> None:
     }
     assert Session(minutes(30)).declaration() == Session("30m").declaration() == Session(1800).declaration()
     assert Session("pause", max_duration=9).declaration()["gap"] == "pause"
+    plain, rules = Session(5, discard_age=9), {"refire": Every(rows=2), "results": "retracting"}
+    assert Session(5, discard_age=9, **rules).declaration() == plain.declaration() | {  # type: ignore[arg-type]
+        "refire": {"rows": 2},
+        "results": "retracting",
+    }
+
+
+def test_another_rule_for_the_firings_of_sessions_needs_a_flush() -> None:
+    """What is stored of results was stored for the rule that was declared."""
+    plain = fingerprint({"window": Session(5, discard_age=9).declaration()})
+    rules: list[dict[str, Any]] = [{"refire": Every("1 minute")}, {"results": "retracting"}, {"results": "discarding"}]
+    for options in rules:
+        ruled = fingerprint({"window": Session(5, discard_age=9, **options).declaration()})
+        for old, new in ((plain, ruled), (ruled, plain)):
+            (change,) = compare_declarations(old, new)
+            assert (change.item, change.compatibility) == ("window", Compatibility.NEEDS_FLUSH)
 
 
 @pytest.mark.parametrize(

@@ -101,10 +101,13 @@ def test_without_a_watermark_it_follows_the_rows() -> None:
 
 
 def test_a_session_that_became_part_of_another_one_says_so() -> None:
-    """Its result was taken back."""
+    """Its result was taken back; in a row of its own, if such are declared."""
     rows = [{"at": 10}, Watermark(16), {"at": 6}, Watermark(30)]
     shown = [text for text in texts(draw(Session(5, discard_age=20), rows)) if re.search(r"rows \d", text)]
     assert shown == ["late: rows 2", "rows 1 → replaced"]
+    window = Session(5, discard_age=20, results="retracting")
+    shown = [text for text in texts(draw(window, rows)) if re.search(r"rows \d", text)]
+    assert shown == ["late: rows 2", "rows 1 → takes back rows 1 → replaced"]
 
 
 @pytest.mark.parametrize(

@@ -466,6 +466,7 @@ def event_times(draw: st.DrawFn) -> list[Any]:
         Session(7, discard_age=20),
         SlidingByRow(7, discard_age=20),
         SlidingByRow(7, discard_age=20, emit="on_close"),
+        Session(7, discard_age=20, refire=Every(rows=2), results="retracting"),
     ],
     ids=repr,
 )

@@ -29,13 +29,11 @@ if TYPE_CHECKING:
 
 COLUMNS = pa.schema([("k", pa.string()), ("v", pa.int64())])
 Item = tuple[Any, ...]
-ITEMS = st.lists(
-    st.one_of(
-        *[st.tuples(st.just("row"), st.sampled_from("ab"), st.integers(-15, 40))] * 3,
-        st.tuples(st.just("watermark"), st.integers(-15, 60)),
-    ),
-    max_size=30,
+ITEM = st.one_of(
+    *[st.tuples(st.just("row"), st.sampled_from("ab"), st.integers(-15, 40))] * 3,
+    st.tuples(st.just("watermark"), st.integers(-15, 60)),
 )
+ITEMS = st.one_of(*[st.lists(ITEM, min_size=least, max_size=30) for least in (0, 12)])  # else they have five or so
 
 
 OPTIONS = st.fixed_dictionaries(

@@ -233,6 +233,20 @@ def test_a_session_waits_for_its_end_and_then_for_its_close() -> None:
     assert (one["pane_end"], one["firings"], one["next"], one["fires_at"]) == (13 * US, 1, "refire", 13 * US)
 
 
+def test_a_session_says_at_which_late_rows_or_when_it_fires_again() -> None:
+    """By `refire`; else as it closes. One that a late row has prolonged waits for its end."""
+    spec, store = spec_of(Session(10, discard_age=30, refire=Every(rows=3), results="retracting")), MemoryStore()
+    run(spec, [[rows(("a", 0, 1)), watermark(12)], [rows(("a", 1, 1))]], store)
+    one = opened(spec, store)["a", 0]
+    assert (one["firings"], one["next"], one["next_rows"], one["fires_at"]) == (1, "refire", 2, 41 * US)
+    run(spec, [[rows(("a", 5, 1))]], store)
+    one = opened(spec, store)["a", 0]
+    assert (one["state"], one["next_rows"], one["fires_at"]) == ("open", None, 15 * US)
+    by_clock, store = spec_of(Session(10, discard_age=30, refire=Every("10 seconds"))), MemoryStore()
+    run(by_clock, [[Tick(3 * US), rows(("a", 0, 1)), watermark(12), Tick(15 * US), rows(("a", 1, 1))]], store)
+    assert opened(by_clock, store)["a", 0]["next_clock"] == 23 * US
+
+
 def arrivals(window: Window, *batch: Any) -> list[dict[str, Any]]:
     """What is said of the partitions after some rows (key, arrival in seconds) and clocks."""
     spec, store = spec_of(window), MemoryStore()

@@ -34,6 +34,7 @@ CHOICE: list[Window] = [
     SlidingByRow(4, discard_age=9),
     SlidingByRow(6, right=False),
     SlidingByRow(3, discard_age=4, emit="on_update"),
+    Session(3, discard_age=9, refire=Every(rows=2), results="retracting"),
 ]
 
 

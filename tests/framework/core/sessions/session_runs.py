@@ -72,6 +72,8 @@ class SessionRun:
     groups: int = 1
     folds: bool = False
     results: list[dict[str, Any]] = field(default_factory=list)
+    view: list[dict[str, Any]] = field(default_factory=list)
+    """The rows of the view, where they are others."""
     rejected: list[tuple[str, str, int]] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -87,6 +89,7 @@ class SessionRun:
             steps = list(self._steps(items, group))
             outcome = KeyGroupRunner(self.spec, self.stores[group]).run(steps)
             self.results += [] if outcome.results is None else outcome.results.to_pylist()
+            self.view += [] if outcome.view is None else outcome.view.to_pylist()
             if outcome.rejected is not None:
                 times = outcome.rejected.column("event_time").cast(pa.int64()).to_pylist()
                 reasons, rows = (outcome.rejected.column(name).to_pylist() for name in ("reason", "row"))

@@ -47,13 +47,11 @@ def model_of(
     *,
     age: int,
     gap: int | None,
-    most: int | None = None,
-    emit: str = "on_complete",
     cuts: Sequence[int] = (),
-    early: tuple[str, int] | None = None,
+    **options: Any,
 ) -> NaiveSessions:
-    """Return the model after these items; without `gap` each row has its own."""
-    model = NaiveSessions(age, most, emit, early)
+    """Return the model, which has these options, after these items; without `gap` each row has its own."""
+    model = NaiveSessions(age, **options)
     for number, item in enumerate(items):
         for _ in range(list(cuts).count(number)):
             model.batch_end()
@@ -69,8 +67,8 @@ def model_of(
     return model
 
 
-def expected_rows(model: NaiveSessions) -> list[dict[str, Any]]:
-    """Return the results of aggregates for the firings of the model."""
+def expected_rows(model: NaiveSessions, firings: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    """Return the results of aggregates for the firings of the model, or for these."""
     return [
         {
             "k": one["key"],
@@ -78,15 +76,16 @@ def expected_rows(model: NaiveSessions) -> list[dict[str, Any]]:
             "session_end": one["end"],
             "last_row": one["last"],
             "n": len(one["values"]),
-            "total": sum(one["values"]),
-            "first": one["values"][0],
-            "last": one["values"][-1],
+            "total": sum(one["values"]) if one["values"] else None,
+            "first": one["values"][0] if one["values"] else None,
+            "last": one["values"][-1] if one["values"] else None,
             "replaces": one["replaces"],
             "refinement": one["refinement"],
             "is_final": one["is_final"],
+            **({"op": one["op"]} if "op" in one else {}),
             "reason": one["reason"],
         }
-        for one in model.firings
+        for one in (model.firings if firings is None else firings)
     ]
 
 
@@ -185,38 +184,121 @@ def test_firings_by_other_rules_are_those_of_the_model(
         ]
 
 
-TICKS = st.tuples(st.just("tick"), st.integers(0, 60))
+BY_ROWS_OR_CLOCK = [("rows", 1), ("rows", 2), ("rows", 3), ("clock", 5), ("clock", 11)]
+EARLY = st.sampled_from([None, *BY_ROWS_OR_CLOCK, ("event_time", 7)])
+REFIRE = st.sampled_from([None, *BY_ROWS_OR_CLOCK])
+RULES = st.one_of(
+    st.fixed_dictionaries({"early": EARLY, "refire": REFIRE}),
+    st.fixed_dictionaries({"emit": st.sampled_from(["on_complete", "on_close", "on_update"])}),
+)
+
+
+@st.composite
+def timed_items(draw: st.DrawFn) -> list[Item]:
+    """Rows around a watermark that rises by little, so that sessions fire often before they close; and a wall clock."""
+    steps = st.tuples(st.sampled_from(["row"] * 5 + ["watermark"] * 2 + ["tick"]), st.integers(-20, 15))
+    items, watermark, now = list[Item](), 0, 0
+    least = draw(st.sampled_from([0, 12, 25]))  # lists without a least size have five entries or so
+    for kind, by in draw(st.lists(steps, min_size=least, max_size=40)):
+        if kind == "row":
+            key, value = draw(st.sampled_from(["a", "a", "b", None])), draw(st.integers(-5, 9))
+            items.append(("row", key, watermark + by, value, draw(st.sampled_from([0, 3, 7, 10]))))
+        elif kind == "watermark":
+            watermark += abs(by) // 2
+            items.append(("watermark", watermark))
+        else:
+            now += abs(by) // 2
+            items.append(("tick", now))
+    return items
+
+
+def declared(gap: int | None, age: int, **options: Any) -> Session:
+    """Return the sessions that those of a model with these options stand for."""
+    most = options.pop("most", None)
+    for name in ("early", "refire"):
+        if (rule := options.pop(name, None)) is not None:
+            options[name] = Every(rule[1]) if rule[0] == "clock" else Every(**{rule[0]: rule[1]})
+    return Session("g" if gap is None else gap, max_duration=most, discard_age=age, **options)
 
 
 @given(
-    items=st.lists(st.one_of(ROWS, ROWS, ROWS, WATERMARKS, TICKS), max_size=40),
+    items=timed_items(),
     gap=st.sampled_from([None, 3, 10]),
     most=st.sampled_from([None, 10, 15]),
-    early=st.sampled_from([("rows", 1), ("rows", 2), ("rows", 3), ("event_time", 7), ("clock", 5), ("clock", 11)]),
-    age=AGES,
+    rules=st.fixed_dictionaries({"early": EARLY, "refire": REFIRE}),
+    age=st.sampled_from([5, 30]),
     data=st.data(),
 )
-def test_early_firings_are_those_of_the_model(
-    items: list[Item], gap: int | None, most: int | None, early: tuple[str, int], age: int, data: st.DataObject
+def test_early_and_late_firings_by_rules_are_those_of_the_model(
+    items: list[Item], gap: int | None, most: int | None, rules: dict[str, Any], age: int, data: st.DataObject
 ) -> None:
     """By rows, by the watermark and by the wall clock, wherever batches end, for aggregates and an operator."""
     cuts = data.draw(st.lists(st.integers(0, len(items)), max_size=6))
-    every = Every(early[1]) if early[0] == "clock" else Every(**{early[0]: early[1]})
-    window = Session("g" if gap is None else gap, max_duration=most, discard_age=age, early=every)
-    model = model_of(items, age=age, gap=gap, most=most, early=early)
+    window = declared(gap, age, most=most, **rules)
+    model = model_of(items, age=age, gap=gap, most=most, **rules)
     aggregates = {"n": agg.count(), "total": agg.sum("v")}
     needs_rows = data.draw(st.booleans())
     aggregates |= {"first": agg.first("v"), "last": agg.last("v"), "all": agg.collect("v")} if needs_rows else {}
     run = SessionRun(aggregate_spec(window, **aggregates), groups=data.draw(st.integers(1, 3)))
-    got = [{name: row[name] for name in row if name not in ("first", "last", "all")} for row in run.run(items, cuts)]
-    left_out = ("first", "last")
-    expected = [{name: row[name] for name in row if name not in left_out} for row in expected_rows(model)]
-    assert ordered(seconds(got)) == ordered(expected)
+    got = without(run.run(items, cuts), "first", "last", "all")
+    assert ordered(seconds(got)) == ordered(without(expected_rows(model), "first", "last"))
     operator = SessionRun(recorder_spec(window, SessionRecorder()))
     events = [ast.literal_eval(row["event"]) for row in operator.run(items, cuts)]
     for key in ("a", "b", "c", None):
         own = [one for one in events if one[1] == key and one[0] != "drop"]
         assert own == [one for one in model.events if one[1] == key]
+
+
+def without(rows: list[dict[str, Any]], *names: str) -> list[dict[str, Any]]:
+    """Return rows without some columns."""
+    return [{name: row[name] for name in row if name not in names} for row in rows]
+
+
+@given(
+    items=timed_items(),
+    gap=st.sampled_from([None, 3, 10]),
+    most=st.sampled_from([None, 15]),
+    rules=RULES,
+    age=st.sampled_from([5, 30]),
+    data=st.data(),
+)
+def test_results_that_are_taken_back_are_those_of_the_model(
+    items: list[Item], gap: int | None, most: int | None, rules: dict[str, Any], age: int, data: st.DataObject
+) -> None:
+    """Each by its own start, where sessions have become one, too, and as it was: so at any time they add up."""
+    cuts = data.draw(st.lists(st.integers(0, len(items)), max_size=6))
+    window = declared(gap, age, most=most, results="retracting", **rules)
+    model = model_of(items, age=age, gap=gap, most=most, cuts=cuts, results="retracting", **rules)
+    aggregates = {"n": agg.count(), "total": agg.sum("v"), "first": agg.first("v"), "last": agg.last("v")}
+    run = SessionRun(aggregate_spec(window, **aggregates), groups=data.draw(st.integers(1, 3)))
+    found = seconds(run.run(items, cuts))
+    assert ordered(found) == ordered(expected_rows(model))
+    standing: set[tuple[Any, ...]] = set()
+    for row in found:
+        shown = tuple(row[name] for name in (*"kn", "session_start", "session_end", "total", "refinement"))
+        assert (shown in standing) is (row["op"] == -1)
+        standing ^= {shown}
+
+
+@given(items=timed_items(), gap=st.sampled_from([3, 10]), rules=RULES, age=st.sampled_from([5, 30]), data=st.data())
+def test_results_of_new_rows_are_those_of_the_model(
+    items: list[Item], gap: int, rules: dict[str, Any], age: int, data: st.DataObject
+) -> None:
+    """And the view has those of all rows, folded or not: in the end the log adds up to all rows that were taken."""
+    items = [*items, ("flush",)]
+    cuts = data.draw(st.lists(st.integers(0, len(items)), max_size=6))
+    model = model_of(items, age=age, gap=gap, cuts=cuts, results="discarding", **rules)
+    folds = data.draw(st.booleans())
+    aggregates = {"n": agg.count(), "total": agg.sum("v")}
+    aggregates |= {} if folds else {"first": agg.first("v"), "last": agg.last("v")}
+    left_out = ("first", "last") if folds else ()
+    job = aggregate_spec(declared(gap, age, results="discarding", **rules), **aggregates)
+    run = SessionRun(job, groups=data.draw(st.integers(1, 3)), folds=folds)
+    found = seconds(run.run(items, cuts))
+    assert ordered(found) == ordered(without(expected_rows(model), *left_out))
+    assert ordered(seconds(run.view)) == ordered(without(expected_rows(model, model.view), *left_out))
+    assert sum(row["n"] for row in found) == run.counts["admitted"] + run.counts["refined_late"]
+    assert run.stores[0].entries == {}
 
 
 @given(items=ITEMS, gap=st.sampled_from([None, 3, 10]), age=AGES, data=st.data())

@@ -66,10 +66,11 @@ def test_a_late_row_that_prolongs_a_session_makes_it_wait_for_its_new_end() -> N
         ({"early": Every(rows=1)}, 3),
         ({"early": Every("5 seconds")}, 3),
         ({"early": Every(event_time=1)}, 3),
+        ({"refire": Every(rows=1)}, 3),
         ({"emit": "on_update"}, 1),
         ({}, 3),
     ],
-    ids=["rows", "clock", "watermark", "on update", "neither"],
+    ids=["rows", "clock", "watermark", "late rows", "on update", "neither"],
 )
 @pytest.mark.parametrize("window", [Session, TimeInterval])
 def test_what_begins_behind_the_watermark_is_late_and_fires_once(window: Any, how: Any, batch: int) -> None:
@@ -172,6 +173,91 @@ def test_a_flush_fires_what_is_open_and_closes_it() -> None:
     ]
     assert [one[0] for one in run.rejected] == ["LATE"]
     assert run.stores[0].entries == {}
+
+
+def test_late_rows_fire_a_complete_session_at_every_second_one_and_as_it_closes() -> None:
+    """One that a late row prolongs beyond the watermark is not complete, and fires at its new end."""
+    window = Session(10, discard_age=30, refire=Every(rows=2))
+    got = firings(window, rows(0), [to(12)], rows(2), [to(13)], rows(1), rows(1), [to(14)], [to(42)])
+    late: list[tuple[Any, ...]] = [(0, 12, 3, [], 1, "LATE"), (0, 12, 4, [], 2, "LATE")]
+    assert got == [(0, 10, 1, [], 0, "WATERMARK"), *late]
+    got = firings(window, rows(0), [to(12)], rows(2), rows(7), rows(5), [to(17)])
+    assert got == [(0, 10, 1, [], 0, "WATERMARK"), (0, 17, 4, [], 1, "WATERMARK")]
+
+
+def test_late_rows_fire_a_complete_session_by_the_wall_clock() -> None:
+    """At the instants that lie whole periods after its first row, while it has new rows; a flush fires the rest."""
+    window = Session(10, discard_age=50, refire=Every(10))
+    clocks = [[("tick", time)] for time in (3, 13, 22, 23, 33, 39)]
+    batches = [
+        [*clocks[0], *rows(0)],
+        [to(12)],
+        clocks[1],
+        rows(1),
+        clocks[2],
+        clocks[3],
+        clocks[4],
+        rows(2),
+        clocks[5],
+    ]
+    got = firings(window, *batches, [("flush",)])
+    assert got == [(0, 10, 1, [], 0, "WATERMARK"), (0, 11, 2, [], 1, "LATE"), (0, 12, 3, [], 2, "FLUSH")]
+
+
+def logged(window: Session, *batches: list[Item]) -> SessionRun:
+    """Return a run with a count of rows, after a restart before each batch."""
+    run = SessionRun(aggregate_spec(window, n=agg.count()))
+    for batch in batches:
+        run.batch(batch)
+    return run
+
+
+MERGING = [rows(0), rows(20, 21), [to(32)], rows(11), [to(33)]]
+"""Two sessions that fire, and a row that makes one of them."""
+
+
+def test_a_merged_session_takes_back_every_result_that_it_replaces() -> None:
+    """Each by its own start, as it was, before the new one, which still names the others for the view."""
+    run = logged(Session(11, discard_age=30, results="retracting"), *MERGING)
+    shown = ("session_start", "session_end", "last_row", "n", "replaces", "refinement", "is_final", "op", "reason")
+    assert [tuple(row[name] for name in shown) for row in seconds(run.results)] == [
+        (0, 11, 0, 1, [], 0, False, 1, "WATERMARK"),
+        (20, 32, 21, 2, [], 0, False, 1, "WATERMARK"),
+        (0, 11, 0, 1, [], 0, False, -1, "LATE"),
+        (20, 32, 21, 2, [], 0, False, -1, "LATE"),
+        (0, 32, 21, 4, [20], 1, False, 1, "LATE"),
+    ]
+
+
+def test_results_are_taken_back_of_those_that_fire_where_others_only_close() -> None:
+    """At one watermark: the first session closes, and the second one fires again."""
+    window = Session(10, discard_age=30, results="retracting")
+    run = logged(window, rows(0), rows(21), [to(39)], rows(20), [to(40)])
+    assert [(row["session_start"], row["op"], row["n"]) for row in seconds(run.results)] == [
+        (0, 1, 1),
+        (21, 1, 1),
+        (21, -1, 1),
+        (20, 1, 2),
+    ]
+
+
+def test_a_merged_session_shows_its_new_rows_and_the_view_all() -> None:
+    """What the sessions before have shown counts for it: the log adds up to all rows."""
+    run = logged(Session(11, discard_age=30, results="discarding"), *MERGING)
+    found = [(row["session_start"], row["n"], row["replaces"], row["refinement"]) for row in seconds(run.results)]
+    assert found == [(0, 1, [], 0), (20, 2, [], 0), (0, 1, [20], 1)]
+    view = [(row["session_start"], row["n"], row["replaces"], row["refinement"]) for row in seconds(run.view)]
+    assert view == [(0, 1, [], 0), (20, 2, [], 0), (0, 4, [20], 1)]
+
+
+def test_a_result_is_taken_back_with_null_for_an_aggregate_that_came_since() -> None:
+    """Such a one may be added where sessions keep their rows."""
+    window = Session(10, max_duration=60, discard_age=30, results="retracting")
+    run = logged(window, rows(0), [to(12)])
+    run.spec = aggregate_spec(window, n=agg.count(), total=agg.sum("v"))
+    for batch in (rows(1), [to(13)]):
+        run.batch(batch)
+    assert [(row["op"], row["n"], row.get("total")) for row in run.results] == [(1, 1, None), (-1, 1, None), (1, 2, 2)]
 
 
 def test_an_operator_hears_of_sessions_that_become_one() -> None:
