@@ -92,8 +92,12 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     assert why(tmp_path / "savepoints", a, ten, savepoint="one", spark=spark) == answer
     assert why(place, a, ten, batch=2, spark=spark).verdict is Verdict.FIRED
     with monkeypatch.context() as patch:
-        patch.setattr("panekeeper.recovery.inspector.why.read_plain_table", lambda *_: None)
-        assert [why(place, key, pane, spark=spark) for key, pane in ((a, ten), (d, ten))] == [answers[0], answers[2]]
+        for module in ("why", "quarantined"):
+            patch.setattr(f"panekeeper.recovery.inspector.{module}.read_plain_table", lambda *_: None)
+        assert [why(place, key, pane, spark=spark) for key, pane in ((a, ten), (d, ten), (b, nine))] == [
+            answers[0],
+            *answers[2:],
+        ]
     with pytest.raises(CheckpointError, match=r"batch 99 of .* is not committed; the last one is"):
         panes(place, batch=99, spark=spark)
     with pytest.raises(DeclarationError, match=r"key names 'sensr', .*; did you mean 'sensor'"):

@@ -36,7 +36,7 @@ from panekeeper.framework.core.inspection.reasons import (
     why_partition,
 )
 from panekeeper.framework.core.inspection.reasons import why as why_of
-from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, watermark_of_rows, with_lateness
+from panekeeper.framework.core.inspection.refusals import Refusal, missed_between, refusal_lines, with_lateness
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations.durations import to_us
@@ -224,13 +224,8 @@ class _Partition:
         """Return batch -> its missed panes, of those in which a pane was closed and a later one of its rows was not."""
         if self._port.panes is None or not any(self._missed.values()):
             return {}
-        last_closes = max(self._closes(last) for _, last in self.panes_at(end - 1))
-        follows, found = self._sources[1], dict[int, int]()
-        for batch, count in self._missed.items():
-            acted = watermark_of_rows(self._watermarks, batch, follows=follows)
-            if count and closes <= acted < last_closes:
-                found[batch] = count
-        return found
+        until = max(self._closes(last) for _, last in self.panes_at(end - 1))
+        return missed_between(self._missed, self._watermarks, closes, until, follows=self._sources[1])
 
     def is_held(self, start: int, end: int) -> bool:
         """Return whether the state has something of the pane."""

@@ -42,6 +42,18 @@ def watermark_of_rows(watermarks: Mapping[int, int], batch: int, *, follows: boo
     return max((us for one, us in watermarks.items() if one < batch), default=NO_WATERMARK)
 
 
+def missed_between(
+    missed: Mapping[int, int], watermarks: Mapping[int, int], closed_at: int, until: int, *, follows: bool
+) -> dict[int, int]:
+    """Return batch -> its missed panes, of those whose rows came at a watermark from `closed_at` on, before `until`.
+
+    Those are the watermarks at which a pane is closed, and the last of the panes that overlap it is not: a row of it
+    that joins others then lacks in it. `follows` as for `watermark_of_rows`; times in us.
+    """
+    acted = {batch: watermark_of_rows(watermarks, batch, follows=follows) for batch, count in missed.items() if count}
+    return {batch: missed[batch] for batch, us in acted.items() if closed_at <= us < until}
+
+
 def with_lateness(refused: Sequence[Refusal], watermarks: Mapping[int, int], *, follows: bool) -> list[Refusal]:
     """Return rows with how far they were behind the watermark by which they were late (`watermark_of_rows`)."""
 

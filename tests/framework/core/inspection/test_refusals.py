@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from panekeeper.framework.core.inspection.nearest import alike_but_for_case, nearest_panes
-from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, remedy_lines, with_lateness
+from panekeeper.framework.core.inspection.refusals import (
+    Refusal,
+    missed_between,
+    refusal_lines,
+    remedy_lines,
+    with_lateness,
+)
 from panekeeper.state.records import NO_WATERMARK
 
 US = 1_000_000
@@ -102,3 +108,11 @@ def test_what_is_nearest_is_named_be_it_open_or_closed() -> None:
     assert nearest_panes({}, TWO) == []
     others = [(f"customer {n}", 1) for n in range(100)]
     assert alike_but_for_case(("Hooli", 1), [*others, ("Hooli", 1), ("hooli", 1), ("hooli", 2)]) == [("hooli", 1)]
+
+
+def test_rows_missed_a_pane_only_while_it_was_closed_and_a_later_one_of_them_was_open() -> None:
+    """By the watermark of their batch, or of the batch before; batches without missed panes are none."""
+    missed, marks = {1: 5, 2: 6, 3: 0, 4: 7, 5: 8}, {batch: batch * HOUR for batch in range(1, 6)}
+    assert missed_between(missed, marks, 2 * HOUR, 5 * HOUR, follows=True) == {2: 6, 4: 7}
+    assert missed_between(missed, marks, 2 * HOUR, 5 * HOUR, follows=False) == {4: 7, 5: 8}
+    assert missed_between(missed, {}, 2 * HOUR, 5 * HOUR, follows=True) == {}
