@@ -108,6 +108,9 @@ class StateContext:
         self._values = values
         self._windows = windows
 
+    def __repr__(self) -> str:
+        return f"StateContext({self._phase!r}, checkpoint={self.checkpoint}, group={self.group})"
+
     def write(self, name: str, value: Any) -> None:
         """Store a value under a name, with this checkpoint. Only in `checkpoint`; what is not written is discarded.
 
@@ -192,6 +195,9 @@ class StateHandler:
     """Older versions that `reset` can read, too; any other is refused before any event."""
     non_blocking: ClassVar[bool] = False
     """Whether `prepare_for_non_blocking_checkpoint` is called."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
     def drain(self, ctx: StateContext) -> None:
         """Complete outstanding work before the checkpoint. Here, and only here, a handler can evict and emit."""

@@ -29,6 +29,7 @@ from panekeeper.framework.declarations.errors import (
     JobNotRunning,
     without_own_frames,
 )
+from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.state.checkpoint.control_files import remove_ends_elsewhere, write_control_file
@@ -314,7 +315,7 @@ class DeltaJob(Displayed):
             return reset_to_initial_state(files, self.tables, confirm=confirm, require_held=lease.require_held)
 
 
-_OF_A_WINDOW = ("window", "aggregates", "operator", "results")
+_OF_A_WINDOW = ("window", "aggregates", "operator", "listeners", "results")
 
 
 def _declared(pipeline: Pipeline) -> dict[str, Any]:
@@ -329,14 +330,16 @@ def _declared(pipeline: Pipeline) -> dict[str, Any]:
             if what in _OF_A_WINDOW
         }
         return {name: one for name, one in shown.items() if name not in _OF_A_WINDOW} | of_each
-    operator = None if spec.operator is None else type(spec.operator).__name__
+    operator = spec.operator.operator if isinstance(spec.operator, OperatorWithListeners) else spec.operator
+    listeners = spec.operator.listeners if isinstance(spec.operator, OperatorWithListeners) else ()
     return {
         "window": call_text(windows[0]) if len(windows) == 1 else dict(enumerate(map(call_text, windows))),
         "partition_by": ", ".join(spec.keys.names) or None,
         "event_time": pipeline.intake.event_time,
         "watermark": us_text(pipeline.intake.watermark_us) if pipeline.intake.event_time else None,
         "aggregates": spec.aggregates,
-        "operator": operator,
+        "operator": None if operator is None else type(operator).__name__,
+        "listeners": ", ".join(type(one).__name__ for one in listeners) or None,
         "results": {field.name: field.type for field in spec.results_schema},
     }
 

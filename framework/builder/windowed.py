@@ -47,6 +47,7 @@ from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_g
 from panekeeper.framework.declarations.arrow_types import arrow_type, has_void_inside, named_columns
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.calls import meant_as_option, named_options
+from panekeeper.framework.declarations.display import Displayed, call_text
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import FiringOptions, PaneFiringOptions
@@ -181,6 +182,23 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     return WindowedStream(intake)
 
 
+def _of_stream(intake: Intake) -> dict[str, str]:
+    """Return what is shown of a stream, without what it does not have."""
+    watermark = us_text(intake.watermark_us) if intake.event_time else None
+    shown = {
+        "partition_by": ", ".join(intake.partition_by),
+        "event_time": intake.event_time,
+        "watermark": watermark,
+        "arrival_time": intake.arrival_time,
+        "columns": ", ".join(intake.user_columns),
+    }
+    return {name: value for name, value in shown.items() if value}
+
+
+def _of_input(one: _Input) -> dict[str, str]:
+    return {"window": call_text(one.window), **_of_stream(one.intake)}
+
+
 @dataclass(frozen=True)
 class _Input:
     """A checked stream with its window."""
@@ -190,10 +208,13 @@ class _Input:
 
 
 @dataclass(frozen=True)
-class WindowedStream:
+class WindowedStream(Displayed):
     """A checked stream without its window. Made by `windowed`."""
 
     _intake: Intake
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        return f"stream of job {self._intake.name}, without a window", _of_stream(self._intake)
 
     @named_options
     def window(self, window: Window) -> StreamWithWindow:
@@ -303,10 +324,13 @@ class WindowedStream:
 
 
 @dataclass(frozen=True)
-class StreamWithWindow:
+class StreamWithWindow(Displayed):
     """A stream with its window, without its computation. Made by `WindowedStream.window`."""
 
     _input: _Input
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        return f"stream of job {self._input.intake.name}, without a computation", _of_input(self._input)
 
     def aggregate(
         self,
@@ -436,10 +460,15 @@ class StreamWithWindow:
 
 
 @dataclass(frozen=True)
-class StreamWithWindows:
+class StreamWithWindows(Displayed):
     """A stream with several windows, without what is computed of them. Made by `WindowedStream.windows`."""
 
     _inputs: Mapping[str, _Input]
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        first = next(iter(self._inputs.values())).intake
+        windows = {name: call_text(one.window) for name, one in self._inputs.items()}
+        return f"stream of job {first.name}, without a computation", {"windows": windows, **_of_stream(first)}
 
     def aggregate(self, *unnamed: Aggregate, **aggregates: Any) -> Computation:
         """Declare the result columns of all windows, or of each.
@@ -566,11 +595,15 @@ def _that_fit(intakes: Sequence[Intake], shared: Sequence[bool]) -> list[Intake]
     return [replace(one, key_groups=groups) for one in intakes]
 
 
-class Ports:
+class Ports(Displayed):
     """Several streams with their windows, without their operator. Made by `ports`."""
 
     def __init__(self, inputs: Sequence[_Input]) -> None:
         self._inputs = inputs
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        shown = {f"port {number}": _of_input(one) for number, one in enumerate(self._inputs)}
+        return f"ports of job {self._inputs[0].intake.name}, without a computation", shown
 
     @named_options
     def operator(
@@ -637,11 +670,15 @@ class Ports:
         )
 
 
-class PortsWithoutWindows:
+class PortsWithoutWindows(Displayed):
     """Several streams without windows. Made by `ports`."""
 
     def __init__(self, intakes: Sequence[Intake]) -> None:
         self._intakes = intakes
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        shown = {f"port {number}": _of_stream(one) for number, one in enumerate(self._intakes)}
+        return f"ports of job {self._intakes[0].name}, without windows", shown
 
     @named_options
     def join_within(

@@ -111,6 +111,9 @@ class Aggregate:
                 f'agg.{self.kind}: where is {where!r}; write the condition as SQL, such as where="delay > 15"'
             )
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         arguments = [repr(column) for column in self.columns]
         if self.user is not None:

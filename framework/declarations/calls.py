@@ -78,6 +78,7 @@ MEANT = {
     "edges": "bins buckets boundaries",
     "weight": "weights",
     "top": "limit n k",
+    "options": "servers bootstrap_servers brokers bootstrap kafka_options config",
 }
 """Our names, of which one callable has one at most or the first is meant -> what others call that, as words."""
 

@@ -41,14 +41,27 @@ def call_text(value: Any) -> str:
     return f"{type(value).__name__}({', '.join(f'{name}={call_text(one)}' for name, one in given)})"
 
 
+def _text(shown: object) -> str:
+    """Return the text of an object; its class alone where it has none just now, as of a job whose Java has ended."""
+    try:
+        return str(shown)
+    except Exception:  # noqa: BLE001 -- it is shown in the middle of errors, too
+        return f"<{type(shown).__name__}>"
+
+
 class Printed:
-    """A notebook shows what `print` does."""
+    """A notebook and a prompt show what `print` does."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__repr__" not in vars(cls):
+            setattr(cls, "__repr__", _text)  # noqa: B010 -- before `dataclass` makes one, with all that is within
 
     def _repr_html_(self) -> str:
         return f'<pre style="white-space:pre-wrap">{escape(str(self))}</pre>'
 
 
-class Displayed(ABC):
+class Displayed(Printed, ABC):
     """Is shown by what `_described` returns, a heading, and names with values; those of None are left out."""
 
     @abstractmethod

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.parameters import shown_object
 from panekeeper.framework.declarations.windows import (
     Batched,
     EventTimeWindow,
@@ -56,6 +57,9 @@ class Listener(ABC):
     events: ClassVar[frozenset[EventType]] = frozenset(EventType)
     """The types of the events that `handle_event` is called with."""
 
+    def __repr__(self) -> str:
+        return shown_object(self)
+
     @abstractmethod
     def handle_event(self, event: Event) -> None:
         """Handle one event. What it raises is treated as if the operator had raised it."""
@@ -80,6 +84,9 @@ class Operator(ABC):
 
     events: ClassVar[frozenset[EventType]] = frozenset({EventType.TRIGGER})
     """The types of the events that `handle_event` is called with; others are never built."""
+
+    def __repr__(self) -> str:
+        return shown_object(self)
 
     @abstractmethod
     def handle_event(self, event: Event, emit: Emit) -> None:

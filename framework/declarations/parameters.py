@@ -1,7 +1,8 @@
-"""Which attributes of a user's object belong to the declaration of a job."""
+"""Which attributes of a user's object belong to the declaration of a job, and how is it shown?"""
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -13,6 +14,19 @@ def declared_parameters(instance: object) -> dict[str, Any]:
     """
     slots = {field.name: getattr(instance, field.name) for field in fields(instance)} if is_dataclass(instance) else {}
     return {name: value for name, value in (slots | vars(instance)).items() if _is_plain(value)}
+
+
+def shown_object(instance: object) -> str:
+    """Return an object of the user's as text: its class with its plain attributes, and no address.
+
+    >>> class Limit:
+    ...     def __init__(self):
+    ...         self.most, self.seen = 3, {}
+    >>> shown_object(Limit())
+    'Limit(most=3)'
+    """
+    plain = {name: one for name, one in getattr(instance, "__dict__", {}).items() if _is_plain(one)}
+    return f"{type(instance).__name__}({', '.join(f'{name}={reprlib.repr(one)}' for name, one in plain.items())})"
 
 
 def _is_plain(value: Any) -> bool:

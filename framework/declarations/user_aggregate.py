@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from panekeeper.framework.declarations.parameters import shown_object
+
 
 class UserAggregate:
     """An aggregate of your own: subclass, define `zero`, `add` and `result`, and perhaps `merge` or `remove`.
@@ -34,6 +36,9 @@ class UserAggregate:
     state: ClassVar[Any] = None
     """Type of the stored state: a type of Arrow or Spark, the name of one, such as `"array<double>"`, or `bool`, `int`,
     `float`, `str`, `bytes`, `list[...]` or `dict[..., ...]` of these. A map is a dict."""
+
+    def __repr__(self) -> str:
+        return shown_object(self)
 
     def zero(self) -> Any:
         """Return the state before any value; a fresh object each time if it is mutable."""

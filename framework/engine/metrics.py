@@ -10,7 +10,7 @@ collects.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from panekeeper.framework.declarations.errors import SetupError
@@ -180,7 +180,7 @@ class MetricsEndpoint:
     """
 
     url: str
-    _close: Callable[[], None]
+    _close: Callable[[], None] = field(repr=False)
 
     def close(self) -> None:
         """End it. The process may end without this."""

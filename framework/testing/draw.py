@@ -66,6 +66,9 @@ class Drawing:
 
     svg: str
 
+    def __repr__(self) -> str:
+        return f"Drawing of {len(self.svg):,} characters of SVG, which a notebook shows"
+
     def _repr_svg_(self) -> str:
         return self.svg
 

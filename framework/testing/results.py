@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from datetime import datetime
+from html import escape
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ from panekeeper.framework.testing.script import time_us
 _ROWS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
 COUNTS = (*_ROWS, "firings", "missed_panes")
 """What `Results.counts` has, by the names of the metrics table."""
+
+
+_SHOWN_ROWS, _SHOWN_WIDTH = 20, 300
 
 
 class Results(list[dict[str, Any]]):
@@ -59,6 +63,17 @@ class Results(list[dict[str, Any]]):
                 f"the quarantine. The first time: {details[0]}"
             )
 
+    def __repr__(self) -> str:
+        """Return the first rows, a line each."""
+        refused = f", {len(self.quarantine)} in the quarantine" if self.quarantine else ""
+        lines = [", ".join(f"{name}={_shown(value)}" for name, value in row.items()) for row in self[:_SHOWN_ROWS]]
+        lines += ["..."] * (len(self) > _SHOWN_ROWS)
+        rows = "row" if len(self) == 1 else "rows"
+        return "\n".join([f"{len(self)} {rows}{refused}", *(f"  {line[:_SHOWN_WIDTH]}" for line in lines)])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(repr(self))}</pre>"
+
     @property
     def in_seconds(self) -> list[dict[str, Any]]:
         """The same rows with times as seconds since the epoch, as a script may give them."""
@@ -85,6 +100,10 @@ def _values(column: pa.ChunkedArray) -> list[Any]:
 def quarantined(table: pa.Table | None, batch: int) -> list[dict[str, Any]]:
     """Return rows of the quarantine, with what was refused as a dict."""
     return [row | {"row": json.loads(row["row"])} for row in as_dicts(table, batch)]
+
+
+def _shown(value: Any) -> str:
+    return value.isoformat(" ") if isinstance(value, datetime) else repr(value)
 
 
 def _in_seconds(value: Any) -> Any:

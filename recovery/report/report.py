@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.declarations.display import Printed
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.recovery.report.figures import Figures, read_drills, read_figures, with_open_panes
 from panekeeper.recovery.report.page import page
@@ -26,7 +27,7 @@ _MOST_BATCHES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class Report(Printed):
     """What a job has done, as a page. A notebook shows the page.
 
     Attributes:

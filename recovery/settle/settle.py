@@ -34,6 +34,7 @@ import numpy as np
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SinkError
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.job.calendar_edges import stored_headers
@@ -97,7 +98,7 @@ REASONS = (LATE, USER_ERROR)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settlement:
+class Settlement(Displayed):
     """What a settlement has done, or would do.
 
     Attributes:
@@ -113,6 +114,10 @@ class Settlement:
     batch: int
     dry_run: bool
     panes: tuple[SettledPane, ...]
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        title = f"settlement of job {self.job} as of batch {self.batch}" + (", nothing written" * self.dry_run)
+        return title, {"panes": {outcome.value: count for outcome, count in self.counts.items()}}
 
     @property
     def counts(self) -> dict[Outcome, int]:

@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.s3_settings import is_s3
@@ -82,7 +83,7 @@ class TableUpkeep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Upkeep:
+class Upkeep(Displayed):
     """What was done with each table of a checkpoint, and how many savepoints have a version of one."""
 
     checkpoint: str
@@ -90,6 +91,11 @@ class Upkeep:
     dry_run: bool
     savepoints: int
     tables: tuple[TableUpkeep, ...]
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        title = f"upkeep of job {self.job}" + (", nothing changed" * self.dry_run)
+        tables = {one.role: one.problem or "done" for one in self.tables}
+        return title, {"checkpoint": self.checkpoint, "savepoints": self.savepoints, "tables": tables}
 
     @property
     def is_complete(self) -> bool:

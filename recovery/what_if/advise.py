@@ -6,7 +6,7 @@ is counted from the source, which is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, SOURCE_PARTITION_COLUMN
 from panekeeper.recovery.storage.locations import Location
@@ -60,7 +61,7 @@ class Advised:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Advice:
+class Advice(Displayed):
     """What watermark delays would have done in some batches of a job.
 
     Attributes:
@@ -78,6 +79,11 @@ class Advice:
     rows: int
     begins: str
     delays: tuple[Advised, ...]
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        delays = {f"watermark {us_text(one.delay_us)}": f"{one.late:,} late rows" for one in self.delays}
+        title = f"advice for job {self.job}, batches {self.first} to {self.last}"
+        return title, {"rows": self.rows, "begins": self.begins, "delays": delays}
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, as `panekeeper advise --json` prints them."""

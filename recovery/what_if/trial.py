@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.job.checkpoint_checks import upgraded_record, with_history
@@ -109,7 +110,7 @@ class TriedWindow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
+class Trial(Displayed):
     """A declaration that was tried over batches of a job.
 
     Attributes:
@@ -133,6 +134,14 @@ class Trial:
     tried: Figures
     results: Comparison
     windows: Mapping[str, TriedWindow] = field(default_factory=dict)
+
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        compared = {"results": self.results.counts()} | {
+            f"results of {name}": one.results.counts() for name, one in self.windows.items()
+        }
+        verdict = "no result differs" if self.is_same else "results differ"
+        title = f"trial of job {self.job}, batches {self.first} to {self.last}: {verdict}"
+        return title, {"changes": "\n".join(self.changes) or "none", "begins": self.begins, **compared}
 
     @property
     def is_same(self) -> bool:

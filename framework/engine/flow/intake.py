@@ -39,7 +39,7 @@ from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.row_checks import RowChecks, arrival_us
 from panekeeper.framework.engine.flow.stream_columns import StreamColumns
 from panekeeper.framework.engine.session.columns import AS_JSON, arrow_schema, as_utc, column
-from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.framework.engine.session.spark_errors import first_line, reported_by_the_job
 from panekeeper.framework.engine.sources.streams import kafka_partition, kind_of, leaves, nodes, plan_of
 from panekeeper.state.duration_text import us_text
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
@@ -169,7 +169,8 @@ class Intake:
             raise DeclarationError(f"marks= cannot be given with punctuation={END_OF_FILE!r}; leave out one of them")
         if self.by_file:
             try:
-                self.df.select("_metadata.file_path")
+                with reported_by_the_job():
+                    self.df.select("_metadata.file_path")
             except AnalysisException:
                 raise DeclarationError(
                     f"punctuation is {END_OF_FILE!r}, but the stream does not come straight from files; "
@@ -392,9 +393,10 @@ class Intake:
         """Raise `DeclarationError` for what is no SQL condition on the columns of one row."""
         _require_text(what, rule)
         try:
-            kind = self.df.selectExpr(rule).schema[0].dataType
-            if isinstance(kind, BooleanType):
-                self.df.where(rule)  # refuses an aggregate, which is no condition on one row
+            with reported_by_the_job():
+                kind = self.df.selectExpr(rule).schema[0].dataType
+                if isinstance(kind, BooleanType):
+                    self.df.where(rule)  # refuses an aggregate, which is no condition on one row
         except (AnalysisException, ParseException) as error:
             text = first_line(error)  # Spark's own begins with an empty one
             columns = ", ".join(self.user_columns)

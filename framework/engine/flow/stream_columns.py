@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
+from panekeeper.framework.engine.session.spark_errors import reported_by_the_job
 from panekeeper.framework.engine.sources.streams import kind_of, plan_of
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class StreamColumns:
     def _find_column(self, what: str, given: Column) -> str:
         """Return the name of the column of the stream that a Column is, if it is one as it stands."""
         try:
-            plan = plan_of(self._df.select(given))
+            with reported_by_the_job():
+                plan = plan_of(self._df.select(given))
         except AnalysisException as error:
             raise DeclarationError(f"{what} is {given!r}, which is no column of the stream: {error}") from error
         of_stream = plan_of(self._df).output()
@@ -124,7 +126,8 @@ class StreamColumns:
         if root is None or not isinstance(self.type_of(root), StructType):
             return None
         try:
-            self._df.select(name)
+            with reported_by_the_job():
+                self._df.select(name)
         except AnalysisException:
             return None
         return root

@@ -10,13 +10,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.core.panes.open_runs import count_open
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Displayed, Printed
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 from panekeeper.state.duration_text import duration_text
@@ -39,7 +39,7 @@ class JobState(Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Status:
+class Status(Displayed):
     """What a job has done since its `start()`, and how it stands.
 
     Attributes:
@@ -82,9 +82,15 @@ class Status:
     errors: Mapping[str, int] = field(default_factory=dict)
     tick_error: str | None = None
 
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("name", "state")}
+        return f"job {self.name}: {self.state.value}", {
+            name: one for name, one in shown.items() if one not in ({}, None)
+        }
+
 
 @dataclass(frozen=True, kw_only=True)
-class Drained:
+class Drained(Printed):
     """What a job left open when it ended by a drain; all of it is in its checkpoint.
 
     Attributes:

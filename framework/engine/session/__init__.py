@@ -4,6 +4,7 @@ session.py           Which settings does the Spark session of jobs have, and why
 settings.py          Which settings can a job not do without, and with how many tasks does a checkpoint begin?
 environment.py       Can this machine run Panekeeper, and if not, what must be installed?
 java_libraries.py    With which Java libraries does a session start, and with which home of Spark?
+java_output.py       What of what Java prints goes to the terminal?
 s3_settings.py       Which settings reach checkpoints and tables on S3?
 kafka.py             Are topics there, and what do errors of Kafka mean?
 checkpoint_files.py  How are small files written to a checkpoint the way Spark does it?

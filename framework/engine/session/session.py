@@ -29,6 +29,7 @@ from panekeeper.framework.engine.session.java_libraries import (
     spark_home,
     submitted_settings,
 )
+from panekeeper.framework.engine.session.java_output import start_java
 from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.s3_settings import s3_settings
 from panekeeper.framework.engine.session.settings import (
@@ -91,6 +92,8 @@ def session(
     running = _running()
     if running is None:
         given = _settings_of_a_start(given, cores=cores, s3=bool(s3), kafka=bool(kafka))
+        if not is_submitted():
+            start_java({"spark.app.name": app_name, **given})
     elif DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
             "A Spark session without Delta is already running in this process: stop it first, or start it with "

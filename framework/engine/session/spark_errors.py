@@ -97,7 +97,7 @@ _suppress_of_batches = _SuppressOfBatches()
 
 @contextmanager
 def reported_by_the_job() -> Iterator[None]:
-    """Let pyspark print no errors of SQL that this thread gets in the block."""
+    """Let pyspark print no errors of SQL that this thread gets in the block: the job, or the declaration, says them."""
     from pyspark.logger import PySparkLogger
 
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

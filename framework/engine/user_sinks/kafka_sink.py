@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import TimestampType
 
+from panekeeper.framework.declarations.calls import with_named_options
 from panekeeper.framework.declarations.errors import DeclarationError, OutputNotWritable
 from panekeeper.framework.engine.session.columns import AS_JSON, column
 from panekeeper.framework.engine.session.java_libraries import KAFKA, require_libraries
@@ -23,6 +24,7 @@ _VERSIONS = ("refinement", "firing")
 _SERVERS = "kafka.bootstrap.servers"
 
 
+@with_named_options
 @dataclass(frozen=True)
 class KafkaSink:
     """Writes each row of the log to a topic, too: `to_delta(...).with_sink(KafkaSink(...))`.
@@ -56,6 +58,12 @@ class KafkaSink:
     def __post_init__(self) -> None:
         if not self.topic:
             raise DeclarationError("KafkaSink: topic is empty; give the name of a topic")
+        options: object = self.options  # a caller without a type checker may give anything
+        if not isinstance(options, Mapping):
+            raise DeclarationError(
+                f"KafkaSink: options are of type {type(options).__name__}; give a dict, such as "
+                f'{{"{_SERVERS}": "host:9092"}}'
+            )
         if not self.options.get(_SERVERS):
             raise DeclarationError(f"KafkaSink: options lack {_SERVERS}; give host:port of a broker")
 
