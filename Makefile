@@ -12,7 +12,7 @@ ON_SPARK := $(PYTHON) -m pytest integration_tests --numprocesses 2 --dist loadgr
 CODE := $(wildcard panekeeper examples benchmarks tests integration_tests conftest.py)
 
 .NOTPARALLEL:
-.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast lint bench soak drill images stack docs docs-version lock clean java
+.PHONY: help demo test test-rest test-4.1 on-older-spark test-release test-all fast explore lint bench soak drill images stack docs docs-version lock clean java
 
 help: ## Show this help
 	@echo "Panekeeper: windows for PySpark streams. Needs Python >= 3.11 and Java 17 or 21."
@@ -47,6 +47,9 @@ test-all: test test-rest test-4.1 test-release ## Run all tests
 
 fast: $(VENV)/.installed-dev ## Run the tests that start no Java
 	@$(PYTHON) -m pytest tests --numprocesses auto
+
+explore: $(VENV)/.installed-dev ## Play drawn histories through drawn declarations, in all cores, and see whether the laws hold: MINUTES=10
+	@$(PYTHON) -m tests.laws.explore --minutes $(or $(MINUTES),10)
 
 lint: $(VENV)/.installed-dev ## Check style (ruff) and types (mypy)
 	@$(PYTHON) -m ruff check --quiet --output-format concise

@@ -1,0 +1,82 @@
+"""One example: a declaration and a history, and some of the laws that apply to them."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from panekeeper import DeclarationError
+from tests.laws.declarations import DRAW, KINDS, Declaration, declarations
+from tests.laws.histories import History, histories
+from tests.laws.laws import LAWS, applying, base_of
+from tests.laws.playing import PLAYED, Broken, Play, report
+
+HISTORIES = 2
+"""So many histories are played of each declaration: to draw one costs as much as to play it."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """What is drawn.
+
+    Attributes:
+        declaration: any one.
+        histories: any ones, each with the law that is tried.
+    """
+
+    declaration: Declaration
+    histories: tuple[tuple[History, str], ...]
+
+
+@st.composite
+def examples(
+    draw: DRAW, laws: Sequence[str] = tuple(LAWS), kinds: Sequence[str] = KINDS, words: Sequence[str] = ()
+) -> Example:
+    """Draw a declaration of these kinds, with all of these words in it, and histories, each with one of the laws."""
+    declared = declarations(kinds)
+    if words:
+        declared = declared.filter(lambda one: all(word in repr(one.options) for word in words))
+    declaration, found = draw(declared), []
+    for _ in range(HISTORIES):
+        history = draw(histories)
+        possible = [one for one in applying(declaration, history) if one in laws]
+        if possible:
+            found.append((history, draw(st.sampled_from(possible))))
+    return Example(declaration, tuple(found))
+
+
+def require(example: Example) -> bool:
+    """Raise `Broken` for a law that does not hold, also that no accepted declaration ends a job.
+
+    Returns False for a declaration that is refused.
+    """
+    PLAYED.declarations += 1
+    for history, law in example.histories:
+        base = base_of(example.declaration, history)
+        try:
+            _ = base.job
+        except DeclarationError:
+            PLAYED.refused += 1
+            return False
+        PLAYED.histories += 1
+        PLAYED.by_law[law] = PLAYED.by_law.get(law, 0) + 1
+        for one in dict.fromkeys(("rows", law)):  # that no row is lost is seen without another play
+            try:
+                _raising_nothing(base, history, one)
+            except DeclarationError:  # of what is declared instead
+                PLAYED.refused += 1
+    return True
+
+
+def _raising_nothing(base: Play, history: History, law: str) -> None:
+    """Raise `Broken` where playing raises anything else: no accepted declaration ends a job."""
+    try:
+        LAWS[law](base, history)
+    except (Broken, DeclarationError):
+        raise
+    except Exception as error:
+        what = "".join(traceback.format_exception(error)[-3:])
+        raise Broken(report("a declaration that is accepted ends no job", what, base)) from error
