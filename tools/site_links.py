@@ -55,7 +55,7 @@ def _as_links(found: re.Match[str], page: Any, docs: Path) -> str:
     named, sections = found[1], found[2] or ""
     url = f"{posixpath.relpath(named.removesuffix('.md'), page.url)}/"
     headings = re.findall(r"^#+ ((\d+(?:\.\d+)?) .*)", (docs / named).read_text(encoding="utf-8"), re.MULTILINE)
-    anchors = {number: _anchor(heading) for heading, number in headings}
+    anchors = {number: anchor_of(heading) for heading, number in headings}
     for number in _NUMBER.findall(sections):
         if number not in anchors:
             _LOG.warning("%s names section %s of %s, which is not there", page.file.src_uri, number, named)
@@ -63,7 +63,7 @@ def _as_links(found: re.Match[str], page: Any, docs: Path) -> str:
     return linked.lstrip(", ") if named == "semantics.md" and sections else f'<a href="{url}">{named}</a>{linked}'
 
 
-def _anchor(heading: str) -> str:
+def anchor_of(heading: str) -> str:
     """Return where MkDocs puts a heading."""
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower())
 
