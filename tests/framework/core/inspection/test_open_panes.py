@@ -247,6 +247,15 @@ def test_a_session_says_at_which_late_rows_or_when_it_fires_again() -> None:
     assert opened(by_clock, store)["a", 0]["next_clock"] == 23 * US
 
 
+def test_a_session_that_ends_behind_the_watermark_waits_for_no_row() -> None:
+    """It is late, and fires at the next watermark; one that the watermark has not reached fires at its third row."""
+    spec, store = spec_of(Session(10, discard_age=30, early=Every(rows=3))), MemoryStore()
+    run(spec, [[watermark(20), rows(("a", 5, 1), ("b", 15, 1))]], store)
+    found = opened(spec, store)
+    assert (found["a", 5]["next_rows"], found["a", 5]["fires_at"]) == (None, 20 * US + 1)
+    assert (found["b", 15]["next_rows"], found["b", 15]["fires_at"]) == (2, 25 * US)
+
+
 def arrivals(window: Window, *batch: Any) -> list[dict[str, Any]]:
     """What is said of the partitions after some rows (key, arrival in seconds) and clocks."""
     spec, store = spec_of(window), MemoryStore()
