@@ -82,9 +82,15 @@ class BatchCallbacks:
         def call(report: BatchReport) -> None:
             try:
                 callback(report)
-            except Exception:  # noqa: BLE001 -- it is logged, with its traceback
+            except Exception as error:  # noqa: BLE001 -- it is logged, with the frames of the callback
+                name, frames = getattr(callback, "__qualname__", repr(callback)), error.__traceback__
                 with log_fields(job=self._job, batch=report.batch):
-                    _log.exception("the callback %r raised for batch %s; the job goes on", callback, report.batch)
+                    _log.error(
+                        "the callback %s raised for batch %s; the job goes on",
+                        name,
+                        report.batch,
+                        exc_info=(type(error), error, frames and frames.tb_next),
+                    )
 
         return call
 

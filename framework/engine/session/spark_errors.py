@@ -59,6 +59,11 @@ _OF_A_WORKER = re.compile(r"java\.(?:net|io)\.\w+: (?:broken pipe|connection res
 """What the end of a Python worker, or of what it was to compute, leaves beside its cause."""
 _OF_A_QUERY = re.compile(r"^=== Streaming Query ===$.*?(?=^\s+at\b|\Z)", re.MULTILINE | re.DOTALL)
 """Offsets and plan of a query, which Spark adds to its error."""
+_FRAME = re.compile(r'  File "(.*)", line \d+.*')
+_OF_THE_WAY = re.compile(
+    r"(?:^|/)(?:panekeeper/(?:framework|recovery|state)|(?:site-packages|dist-packages|python|pyspark\.zip)/(?:pyspark|py4j))/"
+)
+"""A file of Panekeeper or of Spark's Python side, by which a function of the user's is called."""
 _WORKER_TIMEOUT = ("Python worker failed to connect back", "PYTHON_WORKER_FAILED_TO_CONNECT")
 
 
@@ -197,7 +202,7 @@ def _statements(error: BaseException) -> list[str]:
     elif not hasattr(error, "java_exception") and error.__traceback__ is not None:
         text = "".join(traceback.format_exception(error))
     parts: list[list[str]] = [[]]
-    for line in _OF_A_QUERY.sub("", text).splitlines():
+    for line in _with_frames_of_the_user(_OF_A_QUERY.sub("", text).splitlines()):
         if _STACK.fullmatch(line):
             parts.append([])
             continue
@@ -211,6 +216,26 @@ def _statements(error: BaseException) -> list[str]:
         if one and not _OF_A_WORKER.fullmatch(one) and not any(words in known for known in found):
             found = {known: said for known, said in found.items() if known not in words} | {words: one}
     return [*found.values()] or [type(error).__name__]
+
+
+def _with_frames_of_the_user(lines: list[str]) -> Iterator[str]:
+    """Yield lines, and of each traceback of Python the frames of the user's code; all of one that has none of these."""
+    frames: list[list[str]] = []
+    for line in [*lines, ""]:
+        if frames and line.startswith("  "):
+            if _FRAME.fullmatch(line):
+                frames.append([])
+            frames[-1].append(line)
+            continue
+        begun = [one for one in frames if one]
+        yield from (part for one in _of_the_user(begun) or begun for part in one)
+        frames = [[]] if line.endswith("Traceback (most recent call last):") else []
+        yield line
+
+
+def _of_the_user(frames: list[list[str]]) -> list[list[str]]:
+    found = ((_FRAME.fullmatch(one[0]), one) for one in frames)
+    return [one for match, one in found if match is None or not _OF_THE_WAY.search(match[1])]
 
 
 def _with_all(sentence: str, said: list[str]) -> str:

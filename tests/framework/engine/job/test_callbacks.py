@@ -85,6 +85,9 @@ def test_a_callback_that_raises_is_logged_and_called_again(caplog: pytest.LogCap
     record = next(one for one in caplog.records if one.levelname == "ERROR")
     assert (record.name, record.job, record.batch) == ("panekeeper.job", "readings", 7)  # type: ignore[attr-defined]
     assert record.exc_info is not None
+    assert ", in fail\n" in caplog.text  # the frames of the callback, and no others
+    assert caplog.text.count(", in ") == caplog.text.count(", in fail\n") == 2  # of two batches
+    assert "<locals>.fail raised for batch 7" in record.getMessage()
 
 
 def test_what_an_error_of_a_callback_does_is_log_or_fail() -> None:

@@ -147,6 +147,32 @@ def test_what_is_said_again_in_other_lines_is_kept_once() -> None:
     assert (said.count("Traceback"), said.count("Stream.scala")) == (1, 0)
 
 
+def test_the_frames_of_the_users_function_are_said_whole_and_no_others() -> None:
+    """Neither those of the worker nor ours, by which it was called; an error without frames of the user keeps all."""
+    called = [
+        '  File "/x/lib/python3.11/site-packages/pyspark/python/lib/pyspark.zip/pyspark/worker.py", line 9, in main',
+        "    process()",
+        "    ^^^^^^^^^",
+        '  File "/x/site-packages/panekeeper/framework/core/operator_calls.py", line 3, in call',
+        "    self._operator.handle_event(event, self._emitted)",
+    ]
+    own = [
+        '  File "/home/me/pyspark/jobs.py", line 7, in handle_event',
+        "    return self.fare(event)",
+        "           ^^^^^^^^^^^^^^^^",
+        '  File "/x/site-packages/pandas/core/frame.py", line 4, in __getitem__',
+        "    raise KeyError(key)",
+        "  [Previous line repeated 9 more times]",
+    ]
+    heading, raised = "Traceback (most recent call last):", "KeyError: 'fare'"
+    said = str(
+        translate(RuntimeError("\n".join([heading, *called, *own, raised, "\tat org.Some.run(Some.scala:1)"])), "x")
+    )
+    assert said.splitlines() == [f"job 'x' stopped: {raised}", heading, *own, raised]
+    alone = str(translate(RuntimeError("\n".join([heading, *called, raised])), "x"))
+    assert alone.splitlines()[1:] == [heading, *called, raised]
+
+
 def test_all_lines_of_an_error_of_ours_are_kept() -> None:
     """Up to Java's stack."""
     raised = "panekeeper.framework.declarations.errors.InputError: 1 bad row(s): a: b\nand another line"
