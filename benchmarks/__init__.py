@@ -6,7 +6,9 @@ contenders.py        How is a contender run, for its time and for its results?
 tables.py            How are jobs that write Delta tables started and timed?
 into_delta.py        How long do their batches and starts take, and how late is a row visible?
 measure.py           How are results compared and times taken?
+processes.py         Which processes does a run consist of?
 memory.py            How much memory does a run take?
+processor.py         How much processor time does it take?
 report.py            What is printed and written?
 pages.py             What do pages say of the results?
 data.py              Which rows are read?

@@ -17,6 +17,7 @@ import pyarrow as pa
 from benchmarks.contenders import Contender, RunEnvironment, TimedBatch
 from benchmarks.data import Input
 from benchmarks.memory import peak_memory
+from benchmarks.processor import ProcessorTime, processor_time
 
 
 class Mismatch(Exception):
@@ -47,8 +48,19 @@ class Throughput:
     rounds: list[list[float]] = field(default_factory=list)
     memory: list[dict[str, int]] = field(default_factory=list)
     """The greatest memory of each round, MB, by kind of process."""
+    processor: list[dict[str, float]] = field(default_factory=list)
+    """The processor time of a batch, round by round: seconds by kind of process. See `add_round`."""
     compared: int | None = None
     """Number of result rows that were compared with Panekeeper's; None for Panekeeper itself."""
+
+    def add_round(self, batches: list[TimedBatch], run: BenchmarkRun, taken: ProcessorTime) -> None:
+        """Add what one run took. Its processor time is that of all of it, with its start and the first batches.
+
+        Raises:
+            Mismatch: it has not read each file in a batch of its own.
+        """
+        self.rounds.append(steady_batches(batches, run))
+        self.processor.append({kind: seconds / run.given.files for kind, seconds in taken.seconds.items()})
 
     @property
     def seconds(self) -> float:
@@ -69,6 +81,21 @@ class Throughput:
     def rates(self) -> list[float]:
         """Rows a second, by round."""
         return [self.rows / median(batches) for batches in self.rounds]
+
+    @property
+    def processor_seconds(self) -> dict[str, float]:
+        """Median processor time of a batch by kind of process; empty where there are no figures."""
+        kinds = self.processor[0] if self.processor else {}
+        return {kind: median(seconds[kind] for seconds in self.processor) for kind in kinds}
+
+    @property
+    def all_processor_seconds(self) -> float | None:
+        """Median processor time of a batch, of all processes together."""
+        return median(totals) if (totals := self.processor_totals()) else None
+
+    def processor_totals(self) -> list[float]:
+        """Processor time of a batch, of all processes together, by round."""
+        return [sum(seconds.values()) for seconds in self.processor if seconds]
 
 
 Print = Callable[[str], None]
@@ -91,13 +118,19 @@ def run_comparison(
     contenders = list(zip((ours, *peers), throughputs, strict=True))
     for number in range(rounds):
         for run, throughput in contenders if number % 2 == 0 else reversed(contenders):
-            with peak_memory() as peak:
+            with peak_memory() as peak, processor_time(os.getpid()) as taken:
                 batches = run.contender.measure(run.given, environment)
             throughput.memory.append(peak.megabytes)
-            throughput.rounds.append(steady_batches(batches, run))
-            shown = " ".join(f"{batch.seconds:.2f}" for batch in batches)
-            print_line(f"round {number + 1}, {run.contender.name}: {shown} s (load {os.getloadavg()[0]:.1f})")
+            throughput.add_round(batches, run, taken)
+            print_line(f"round {number + 1}, {run.contender.name}: {round_text(batches, taken)}")
     return throughputs
+
+
+def round_text(batches: list[TimedBatch], taken: ProcessorTime) -> str:
+    """Return a line on one run: the seconds of its batches, and the processor time of all of it."""
+    shown = " ".join(f"{batch.seconds:.2f}" for batch in batches)
+    processor = " ".join(f"{kind} {seconds:.1f}" for kind, seconds in taken.seconds.items())
+    return f"{shown} s; processor {processor or '-'} s (load {os.getloadavg()[0]:.1f})"
 
 
 def steady_batches(batches: list[TimedBatch], run: BenchmarkRun) -> list[float]:

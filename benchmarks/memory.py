@@ -10,10 +10,10 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+
+from benchmarks.processes import KINDS, PROC, Process, processes_of
 
 _PERIOD = 0.25
-_PROC = Path("/proc")
 
 
 class MemoryPeak:
@@ -38,7 +38,7 @@ def peak_memory() -> Iterator[MemoryPeak]:
             peak.sample()
 
     thread = threading.Thread(target=watch, daemon=True)
-    if _PROC.is_dir():
+    if PROC.is_dir():
         thread.start()
     try:
         yield peak
@@ -54,36 +54,19 @@ def memory_of(driver: int) -> dict[str, int]:
     Args:
         driver: its process id.
     """
-    parents = {pid: parent for pid in _pids() if (parent := _parent(pid)) is not None}
-    ours = {driver}
-    while more := {pid for pid, parent in parents.items() if parent in ours} - ours:
-        ours |= more
-    sizes = {"driver": 0, "java": 0, "workers": 0}
-    for pid in ours:
+    sizes = dict.fromkeys(KINDS, 0)
+    for process in processes_of(driver):
         try:
-            name = (_PROC / str(pid) / "comm").read_text().strip()
-            kind = "driver" if pid == driver else "java" if name == "java" else "workers"
-            sizes[kind] += _size(pid, shared=kind == "workers")
+            sizes[process.kind] += _size(process)
         except OSError:  # it has ended
             continue
     return sizes
 
 
-def _size(pid: int, *, shared: bool) -> int:
+def _size(process: Process) -> int:
     """Return bytes in memory; of workers, which share pages with what they were forked from, their part of them."""
-    if shared:
-        for line in (_PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+    if process.kind == "workers":
+        for line in (process.folder / "smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
                 return int(line.split()[1]) * 1024
-    return int((_PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _pids() -> list[int]:
-    return [int(path.name) for path in _PROC.iterdir() if path.name.isdigit()] if _PROC.is_dir() else []
-
-
-def _parent(pid: int) -> int | None:
-    try:
-        return int((_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, IndexError):
-        return None
+    return int((process.folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

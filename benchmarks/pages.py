@@ -52,25 +52,32 @@ def _when(content: dict[str, Any]) -> str:
 
 
 def _ratios(content: dict[str, Any]) -> str:
-    lines = ["| workload | peer | ratio (of single rounds) | aim |", "| --- | --- | --- | --- |"]
+    lines = [
+        "| workload | peer | ratio (of single rounds) | of processor time | aim |",
+        "| --- | --- | --- | --- | --- |",
+    ]
     for entry in content["workloads"]:
         for name, peer in entry["peers"].items():
             low, high = peer["ratio_of_rounds"]
             ratio = f"{_short(peer['ratio'])} ({_short(low)} to {_short(high)})"
-            lines.append(f"| {entry['what']} | {name} | {ratio} | {aim_text(peer) or '-'} |")
+            processor = peer.get("processor_ratio")  # entries from before it was counted have none
+            of_processor = "-" if processor is None else _short(processor)
+            lines.append(f"| {entry['what']} | {name} | {ratio} | {of_processor} | {aim_text(peer) or '-'} |")
     return "\n".join(lines)
 
 
 def _seconds(content: dict[str, Any]) -> str:
+    of_processes = "processor s a batch: driver, Java, workers | MB: driver, Java, workers"
     lines = [
-        "| `--only` | contender | rows | median | 99th percentile | | MB: driver, Java, workers |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
+        f"| `--only` | contender | rows | median | 99th percentile | | {of_processes} |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for entry in content["workloads"]:
         for name, pace in {"panekeeper": entry["ours"], **entry["peers"]}.items():
             memory = ", ".join(f"{size:,}" for size in pace["memory_mb"].values()) or "-"
+            processor = ", ".join(f"{seconds:.2f}" for seconds in pace.get("processor_seconds", {}).values()) or "-"
             figures = f"{pace['rows_a_batch']:,} | {pace['seconds']:.3f} | {pace['seconds_p99']:.3f} | {entry['unit']}"
-            lines.append(f"| {entry['name']} | {name} | {figures} | {memory} |")
+            lines.append(f"| {entry['name']} | {name} | {figures} | {processor} | {memory} |")
     return "\n".join(lines)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -31,6 +32,12 @@ class Result:
     def ratios(self) -> list[float]:
         """Panekeeper's rate divided by that of each peer."""
         return [self.throughputs[0].rate / throughput.rate for throughput in self.throughputs[1:]]
+
+    def processor_ratio(self, peer: int) -> float | None:
+        """Return a peer's processor time of a row divided by Panekeeper's; None where there are no figures."""
+        us, them = self.throughputs[0], self.throughputs[peer + 1]
+        ours, theirs = us.all_processor_seconds, them.all_processor_seconds
+        return theirs / them.rows / (ours / us.rows) if ours and theirs else None
 
     def ratio_range(self, peer: int) -> tuple[float, float]:
         """Return the least and the greatest ratio of one round."""
@@ -62,10 +69,12 @@ def as_json(result: Result) -> dict[str, Any]:
     peers = {}
     for number, (peer, ratio) in enumerate(zip(result.workload.peers, result.ratios, strict=True)):
         throughput, low_high = result.throughputs[number + 1], result.ratio_range(number)
+        processor_ratio = result.processor_ratio(number)
         peers[peer.contender.name] = {
             **_pace(result.runs[number + 1], throughput),
             "ratio": round(ratio, 3),
             "ratio_of_rounds": [round(edge, 3) for edge in low_high],
+            "processor_ratio": None if processor_ratio is None else round(processor_ratio, 3),
             "aim": None if peer.aim is None else round(peer.aim, 3),
             "same_results": True,
             "results_compared": throughput.compared,
@@ -89,23 +98,31 @@ def as_json(result: Result) -> dict[str, Any]:
 
 def table(entries: list[dict[str, Any]]) -> str:
     """Return results as text, one line for each peer."""
-    lines = [("workload", "seconds", "peer", "seconds", "ratio", "of rounds", "aim")]
+    lines = [
+        ("workload", "seconds", "processor", "peer", "seconds", "processor", "ratio", "of rounds", "processor", "aim")
+    ]
     for entry in entries:
-        first = (entry["name"], f"{entry['ours']['seconds']:.3f}")
+        first = (entry["name"], f"{entry['ours']['seconds']:.3f}", _processor(entry["ours"]))
         for number, (name, peer) in enumerate(entry["peers"].items()):
             low, high = peer["ratio_of_rounds"]
             lines.append(
                 (
-                    *(first if number == 0 else ("", "")),
+                    *(first if number == 0 else ("", "", "")),
                     name,
                     f"{peer['seconds']:.3f}",
+                    _processor(peer),
                     f"{peer['ratio']:.2f}",
                     f"{low:.2f}..{high:.2f}",
+                    "-" if (ratio := peer.get("processor_ratio")) is None else f"{ratio:.2f}",
                     aim_text(peer),
                 )
             )
+    return in_columns(lines, numbers={1, 2, 4, 5, 6, 7, 8})
+
+
+def in_columns(lines: Sequence[Sequence[str]], numbers: set[int]) -> str:
+    """Return lines of cells as text, with the columns of these numbers aligned at the right."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    numbers = {1, 3, 4, 5}
     return "\n".join(
         "  ".join(
             cell.rjust(width) if column in numbers else cell.ljust(width)
@@ -113,6 +130,11 @@ def table(entries: list[dict[str, Any]]) -> str:
         ).rstrip()
         for line in lines
     )
+
+
+def _processor(pace: dict[str, Any]) -> str:
+    kinds = pace.get("processor_seconds", {})  # entries from before it was counted have none
+    return f"{sum(kinds.values()):.3f}" if kinds else "-"
 
 
 def aim_text(peer: dict[str, Any]) -> str:
@@ -132,6 +154,8 @@ def _pace(run: BenchmarkRun, throughput: Throughput) -> dict[str, Any]:
         "keys": run.given.keys,
         "rows": run.given.rows * run.given.files,
         "memory_mb": {kind: min(peak.get(kind, 0) for peak in throughput.memory) for kind in kinds},
+        "processor_seconds": {kind: round(seconds, 3) for kind, seconds in throughput.processor_seconds.items()},
+        "processor_rounds": [round(seconds, 3) for seconds in throughput.processor_totals()],
         "steady_batches": [[round(seconds, 3) for seconds in batches] for batches in throughput.rounds],
     }
 

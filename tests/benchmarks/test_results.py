@@ -5,13 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from benchmarks.__main__ import RESULTS
+from benchmarks.contenders import TimedBatch
 from benchmarks.data import Input, file_start_us
 from benchmarks.into_delta import VisiblePanes
 from benchmarks.measure import BenchmarkRun, Throughput
 from benchmarks.memory import peak_memory
-from benchmarks.report import Result, read, table, write
+from benchmarks.pages import pages
+from benchmarks.processor import ProcessorTime
+from benchmarks.report import Result, as_json, read, table, write
 from benchmarks.workloads import workloads
+
+README = RESULTS.with_name("README.md")
 
 
 def result(name: str, ours: float, theirs: float) -> Result:
@@ -23,10 +30,22 @@ def result(name: str, ours: float, theirs: float) -> Result:
         workload=workload,
         runs=[BenchmarkRun(contender=one.contender, given=given, warm=0) for one in (workload.us, *workload.peers)],
         throughputs=[
-            Throughput(rows=1000, rounds=[[seconds, seconds]], memory=[{"java": 5}]) for seconds in (ours, theirs)
+            Throughput(
+                rows=1000,
+                rounds=[[seconds, seconds]],
+                memory=[{"java": 5}],
+                processor=[{"driver": seconds, "java": 2 * seconds, "workers": 0.0}],
+            )
+            for seconds in (ours, theirs)
         ],
         setting={"rows": 1000, "keys": 10, "rounds": 1, "seconds": 4, "load": [1.0, 2.0]},
     )
+
+
+def whole(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return all that is published, with this entry in the place of its workload's."""
+    entries = {one["name"]: one for one in read(RESULTS)["workloads"]} | {entry["name"]: entry}
+    return {"workloads": list(entries.values())}
 
 
 def test_a_part_replaces_its_own_figures_and_leaves_the_others(tmp_path: Path) -> None:
@@ -38,6 +57,41 @@ def test_a_part_replaces_its_own_figures_and_leaves_the_others(tmp_path: Path) -
     ratios = {entry["name"]: next(iter(entry["peers"].values()))["ratio"] for entry in content["workloads"]}
     assert list(ratios.items()) == [("tumbling", 0.5), ("start", 3.0)]
     assert "3.00" in table(content["workloads"])
+
+
+def test_the_processor_time_of_a_batch_stands_beside_its_seconds() -> None:
+    """By kind of process; the ratio is that of all of them together, for a row."""
+    measured = result("tumbling", 2.0, 1.0)
+    measured.throughputs[1].rows = 500
+    entry = as_json(measured)
+    (peer,) = entry["peers"].values()
+    assert entry["ours"]["processor_seconds"] == {"driver": 2.0, "java": 4.0, "workers": 0.0}
+    assert peer["processor_rounds"] == [3.0]
+    assert peer["processor_ratio"] == 1.0
+    assert "6.000" in table([entry])
+    assert "2.00, 4.00, 0.00" in pages(whole(entry))[README]
+
+
+def test_a_run_counts_the_processor_time_of_all_its_batches() -> None:
+    """Its start and the batches that do not count are in it, so it is divided by the number of all files."""
+    (one,) = (run for run in result("tumbling", 1.0, 1.0).runs[:1])
+    taken, throughput = ProcessorTime(), Throughput(rows=1000)
+    taken.seconds = {"driver": 1.0, "java": 3.0}
+    throughput.add_round([TimedBatch(1000, 0.5)] * 2, replace(one, warm=1), taken)
+    assert throughput.rounds == [[0.5]]
+    assert throughput.processor_seconds == {"driver": 0.5, "java": 1.5}
+    assert throughput.all_processor_seconds == 2.0
+
+
+def test_entries_from_before_processor_time_was_counted_stay_valid() -> None:
+    """So do those of a system that does not count it: a dash stands there."""
+    entry = as_json(result("tumbling", 2.0, 1.0))
+    (peer,) = entry["peers"].values()
+    for key in ("processor_seconds", "processor_rounds"):
+        del entry["ours"][key], peer[key]
+    del peer["processor_ratio"]
+    assert "| 0.5 (0.5 to 0.5) | - |" in pages(whole(entry))[README]
+    assert table([entry]).splitlines()[1].split()[:3] == ["tumbling", "2.000", "-"]
 
 
 def test_panes_are_visible_from_the_commit_that_has_them(tmp_path: Path) -> None:
