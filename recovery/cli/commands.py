@@ -263,10 +263,9 @@ def _deleted_messages(options: Namespace, offsets: kafka.SourceOffsets) -> list[
 def _restore(options: Namespace) -> dict[str, Any]:
     from panekeeper.recovery.restore.restore import restore
 
-    s3, deleted = s3_options(options), None
-    if options.bootstrap_servers is not None:
-        deleted = _deleted_messages(options, kafka.savepoint_offsets(options.location, options.name, s3=s3))
-    if deleted and not options.dry_run:
+    s3 = s3_options(options)
+    found = kafka.savepoint_offsets(options.location, options.name, s3=s3) if options.bootstrap_servers else None
+    if found is not None and (deleted := _deleted_messages(options, found)):
         raise SavepointRefused(
             f"the restored job could not continue in Kafka: {'; '.join(output.deleted_lines(deleted))}; take a newer "
             "savepoint, or restore without --bootstrap-servers and start the job with failOnDataLoss=false"
@@ -280,7 +279,7 @@ def _restore(options: Namespace) -> dict[str, Any]:
         s3=s3,
         progress=output.progress_line(),
     )
-    return {**asdict(preview), "dry_run": options.dry_run, "deleted": deleted}
+    return {**asdict(preview), "dry_run": options.dry_run}
 
 
 def _clone(options: Namespace) -> dict[str, Any]:
@@ -311,7 +310,7 @@ RESTORES = (
             repeated(
                 "--table", "PATH", "a Delta table that may go back, if the checkpoint does not name it as its own"
             ),
-            flag("--dry-run", "only print what would change, path by path"),
+            flag("--dry-run", "only print what would change, path by path; what the restore refuses, this does, too"),
             *S3,
             *BROKER,
         ),

@@ -304,12 +304,7 @@ def restore_lines(fields: Fields) -> str:
         f"table {role}: {table['path']} from version {table['old']} to {table['new']}"
         for role, table in fields["tables"].items()
     ]
-    lines += [
-        f"not confirmed: only the manifest names {path}, or other jobs have written to it since; the restore needs "
-        f"--table {shlex.quote(path)}"
-        for path in fields["unconfirmed"]
-    ]
-    return "\n".join([*lines, *deleted_lines(fields["deleted"] or [])])
+    return "\n".join(lines)
 
 
 def clone_lines(fields: Fields) -> str:

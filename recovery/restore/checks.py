@@ -208,36 +208,38 @@ def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tu
 
 
 def require_confirmed(
-    shared: SharedTables, location: str, checkpoint: Location | None, missing: Collection[str]
+    shared: SharedTables, location: str, checkpoint: Location | None, tables: Collection[Location]
 ) -> None:
-    """Refuse a restore that changes what only the manifest names; the message has the command that permits it.
+    """Refuse a restore that changes what only the manifest names; the message has the command that permits all of it.
 
-    `checkpoint` is the folder that the caller named, None if none; `missing` as from `unconfirmed_tables`.
+    `checkpoint` is the folder that the caller named, None if none; `tables` are those that the caller named.
     """
-    manifest, root = shared.manifest, shared.target.root.root
-    is_there = shared.target.current is not None
+    manifest, target = shared.manifest, shared.target
+    missing, is_there = unconfirmed_tables(shared, tables), target.current is not None
     if not missing and (checkpoint is not None or is_there):
         return
+    named = {place_of(str(path)) for path in tables}
+    wanted = [one.path for one in manifest.tables.values() if one.path in missing or place_of(one.path) in named]
+    command = ["panekeeper", "restore", location, manifest.name, "--checkpoint", target.root.root]
+    command += [word for path in wanted for word in ("--table", path)]
+    s3 = target.root.s3
+    reached = {"--s3-endpoint": s3.endpoint, "--s3-encryption": s3.encryption, "--s3-kms-key": s3.kms_key}
+    command += [word for option, value in reached.items() if value is not None for word in (option, value)]
     others = {path: jobs for path, jobs in shared.other_jobs().items() if path in missing}
-    own = [table.path for table in manifest.tables.values() if table.path not in others] if missing else []
-    command = ["panekeeper", "restore", location, manifest.name, "--checkpoint", root]
-    command += [word for path in own for word in ("--table", path)]
-    if others and {*missing} <= {*others}:
-        command += [word for path in others for word in ("--table", path)]
-        tables = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in others.items())
-        raise SavepointRefused(
-            f"a restore of savepoint {manifest.name!r} would change what other jobs have written to shared tables "
-            f"since: {tables}. Nothing was changed; use a newer savepoint, or stop these jobs, copy their rows to "
-            f"another table, and confirm the restore: {shlex.join(command)}"
-        )
-    if is_there:
-        unnamed = [path for path in missing if path not in others]
-        why = f"the checkpoint {root} does not name {', '.join(unnamed)} as its own"
-    else:
-        why = f"there is no checkpoint {root} that says which tables are its own"
+    unnamed = [path for path in missing if path not in others]
+    why, first = list[str](), list[str]()
+    if unnamed or not is_there:
+        of = f"the checkpoint {target.root.root} does not name {', '.join(unnamed)} as its own"
+        none = f"there is no checkpoint {target.root.root} that says which tables are its own"
+        why.append(f"{of if is_there else none}, and anyone can write a savepoint")
+        first.append(f"make sure that these paths are those of job {manifest.job!r}")
+    if others:
+        rows = "; ".join(f"{path} has rows of {', '.join(map(repr, names))}" for path, names in others.items())
+        why.append(f"the restore would change what other jobs have written to shared tables since: {rows}")
+        first.append("stop these other jobs and copy their rows to another table (or use a newer savepoint)")
     raise SavepointRefused(
-        f"{why}, and anyone can write a savepoint. Nothing was changed; if these paths are those of job "
-        f"{manifest.job!r}, confirm them: {shlex.join(command)}"
+        f"savepoint {manifest.name!r} is not restored: {'; and '.join(why)}. Nothing was changed; "
+        f"{', '.join(first)}, and confirm the restore: {shlex.join(command)}"
     )
 
 
@@ -268,7 +270,6 @@ class RestorePreview:
         bytes: their size.
         tables: role -> its versions.
         epoch: the new one.
-        unconfirmed: paths of tables that only the manifest names; the restore is refused until the caller names them.
     """
 
     name: str
@@ -280,12 +281,10 @@ class RestorePreview:
     bytes: int
     tables: Mapping[str, TableVersionChange]
     epoch: int
-    unconfirmed: tuple[str, ...] = ()
 
 
 def preview_restore(
     shared: SharedTables,
-    unconfirmed: tuple[str, ...],
     *,
     spark: SparkSession | None,
     tables_are_back: bool = False,
@@ -323,7 +322,6 @@ def preview_restore(
         bytes=manifest.size,
         tables=_table_changes(shared, spark, tables_are_back=tables_are_back),
         epoch=epoch,
-        unconfirmed=unconfirmed,
     )
 
 

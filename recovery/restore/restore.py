@@ -40,10 +40,9 @@ from panekeeper.recovery.restore.checks import (
     preview_restore,
     require_confirmed,
     target_at,
-    unconfirmed_tables,
 )
 from panekeeper.recovery.savepoint.catalog import require_no_overlap, show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_files import checked_copy, write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
@@ -104,7 +103,8 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         checkpoint: the folder for the checkpoint, local or on S3; if not given, where the savepoint was made.
         tables: paths of the Delta tables that may be taken back, beside those that the checkpoint there names as its
             own. Needed if there is no checkpoint, as in a new folder or after a loss.
-        dry_run: only return what would be changed, on every path.
+        dry_run: only return what would be changed, on every path. Raises what the restore would raise: the savepoint is
+            read whole.
         s3: how S3 is reached.
         spark: the session that restores the tables; a new one if not given.
         progress: called after each file.
@@ -136,11 +136,13 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         completes = pending is not None and _is_of(pending, archive, manifest)
         shared = SharedTables.of(manifest, target)
         are_back = completes and pending is not None and "taken back" in pending.done
-        unconfirmed = () if are_back else unconfirmed_tables(shared, tables)
-        if not dry_run:
-            require_confirmed(shared, archive.location, checkpoint, unconfirmed)
-        preview = preview_restore(shared, unconfirmed, spark=spark, tables_are_back=completes)  # 1
+        if not are_back:
+            require_confirmed(shared, archive.location, checkpoint, tables)
+        preview = preview_restore(shared, spark=spark, tables_are_back=completes)  # 1
         if dry_run:
+            if not completes:
+                with checked_copy(archive, manifest, progress) as copy:
+                    _fitting_record(copy, manifest, {role: table.path for role, table in manifest.tables.items()})
             return preview
         paths = [table.path for table in manifest.tables.values()]
         session = cache(lambda: session_for(paths, spark, s3))

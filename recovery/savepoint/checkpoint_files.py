@@ -11,11 +11,11 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, BinaryIO
 
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointError
 from panekeeper.recovery.jobs.checkpoint import require_current_record
@@ -213,6 +213,30 @@ def temporary_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
         folder = str(Path(scratch).resolve() / "checkpoint")
         write_checkpoint(archive, manifest, into=LocalFiles(Path(folder)))
         yield folder
+
+
+@contextmanager
+def checked_copy(archive: Archive, manifest: Manifest, progress: ProgressCallback | None = None) -> Iterator[Files]:
+    """Do all that `write_checkpoint` does and raise what it raises, and keep nothing after the block.
+
+    Of the state, which may be large, each file is read and checked, and its content is not kept meanwhile.
+    """
+    with tempfile.TemporaryDirectory(prefix="panekeeper-check-") as scratch:
+        folder = _WithoutState(Path(scratch).resolve() / "checkpoint")
+        write_checkpoint(archive, manifest, into=folder, progress=progress)
+        yield folder
+
+
+class _WithoutState(LocalFiles):
+    """A folder that stores no state, but for the files that describe it."""
+
+    def child(self, name: str) -> _WithoutState:
+        return _WithoutState(self.path / name, s3=self.s3)
+
+    def open_new(self, name: str) -> AbstractContextManager[BinaryIO]:
+        if not name.startswith(f"{layout.STATE_FOLDER}/") or is_description(name):
+            return super().open_new(name)
+        return Path(os.devnull).open("wb")
 
 
 def _write(archive: Archive, file: SavedFile, into: Files) -> None:

@@ -62,7 +62,8 @@ def test_a_restore_that_would_remove_rows_of_another_job_is_refused(
     before = (job.contents(), DeltaTable(shared).version())
     with pytest.raises(SavepointRefused, match=r"quarantine has rows of 'flights'.*--table \S+quarantine$"):
         restore(archive, "one")
-    assert restore(archive, "one", dry_run=True).unconfirmed == (str(shared),)
+    with pytest.raises(SavepointRefused, match=r"quarantine has rows of 'flights'.*--table \S+quarantine$"):
+        restore(archive, "one", dry_run=True)
     assert (job.contents(), DeltaTable(shared).version()) == before
     assert unconfirmed(job, archive, shared) == ()
 
@@ -74,7 +75,7 @@ def test_a_table_that_others_alone_have_written_to_since_stays(
     refuse(shared, OTHER, 2)
     DeltaTable(shared).optimize.compact()
     preview = restore(archive, "one", dry_run=True)
-    assert (preview.unconfirmed, preview.tables["quarantine"].old) == ((), preview.tables["quarantine"].new)
+    assert preview.tables["quarantine"].old == preview.tables["quarantine"].new
     assert shared_tables(job, archive).not_of_this_job() == {str(shared)}
     refuse(shared, OWN.replace("#0", "#1"), 3)
     assert shared_tables(job, archive).not_of_this_job() == set()
@@ -173,22 +174,23 @@ def test_what_a_restore_to_a_time_has_discarded_counts(
     assert unconfirmed(job, archive) == (str(shared),)
 
 
-def test_the_tables_of_a_lost_job_are_confirmed_without_those_that_others_share(
+def test_the_tables_of_a_lost_job_are_confirmed_with_those_that_others_share(
     job: FakeCheckpoint, archive: MemoryArchive, shared: Path, tmp_path: Path
 ) -> None:
-    """The command that the error prints leaves them out; the next one says whose rows would be gone."""
+    """The error says whose rows would be gone, and that the tables of the job are not known; its command has both."""
     refuse(tmp_path / "log", OWN.replace("quarantine", "log"), 2)
     job.tables(log=str(tmp_path / "log"), quarantine=str(shared))
     savepoint(job.folder, "two", to=archive)
     refuse(shared, OWN, 3)
     refuse(shared, OTHER, 2)
     job.top.clear()
-    with pytest.raises(SavepointRefused, match="there is no checkpoint") as lost:
+    with pytest.raises(SavepointRefused, match=r"there is no checkpoint .*quarantine has rows of 'flights'") as lost:
         restore(archive, "two")
-    assert str(lost.value).endswith(f"--checkpoint {job.root} --table {tmp_path / 'log'}")
+    command = f"--checkpoint {job.root} --table {tmp_path / 'log'} --table {shared}"
+    assert str(lost.value).endswith(command)
     with pytest.raises(SavepointRefused, match="quarantine has rows of 'flights'") as others:
         restore(archive, "two", checkpoint=job.root, tables=[tmp_path / "log"])
-    assert str(others.value).endswith(f"--checkpoint {job.root} --table {tmp_path / 'log'} --table {shared}")
+    assert str(others.value).endswith(command)
 
 
 def test_a_start_takes_back_no_row_that_another_job_wrote_after_the_restore_was_killed(
