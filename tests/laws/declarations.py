@@ -156,9 +156,12 @@ class Rules:
 FIRES_WHEN = ("n >= 2", "count() >= 3", "sum(v) > 5", "n % 2 == 0", "max(v) - min(v) >= 4")
 
 
-def firing_rules(draw: DRAW, unit: int, age: int, period: int, *, fills: bool, clock: bool = True) -> Rules:
-    """Draw the options of panes that say when these fire, and what a firing shows. `fills`: panes do not overlap."""
-    kind = draw(st.sampled_from(("", "emit", "every", "every", "results", "fires_when", "fill", "fill")))
+def firing_rules(
+    draw: DRAW, unit: int, age: int, period: int, *, fills: bool, clock: bool = True, of_sessions: bool = False
+) -> Rules:
+    """Draw the options that say when panes fire, and what a firing shows. `fills`: panes do not overlap."""
+    of_panes = () if of_sessions else ("fires_when", "fill", "fill")
+    kind = draw(st.sampled_from(("", "emit", "every", "every", "results", *of_panes)))
     results = draw(st.sampled_from((None, "accumulating", "discarding", "retracting")))
     if kind == "emit":
         emit = draw(st.sampled_from(("on_complete", "on_close", "on_update")))
@@ -268,20 +271,19 @@ def session(draw: DRAW, *, clock: bool = True) -> Drawn:
     if most is not None and gap != "gap":
         most = max(most, gap)
     age = draw(st.one_of(st.just(0), few(1, 25)))
-    kind = draw(st.sampled_from(("", "", "on_close", "on_update", "early", "early")))
-    options: dict[str, Any] = {"emit": kind} if kind.startswith("on") else {}
-    kinds = ("rows", "event_time", "clock") if clock else ("rows", "event_time")
-    if kind == "early":
-        options["early"] = every(draw, 1, *kinds)
-    rules = Rules(options, by_clock=kind == "early" and bool(options["early"].args))
-    window = call("Session", gap, max_duration=most, discard_age=age or None, **options)
+    rules = firing_rules(draw, 1, age, 1, fills=False, clock=clock, of_sessions=True)
+    keeps_rows = gap == "gap" or most is not None
+    if keeps_rows and rules.keeps_no_rows:
+        rules = Rules({})
+    window = call("Session", gap, max_duration=most, discard_age=age or None, **rules.options)
     return Drawn(window, rules, draw(st.sampled_from(BEGINS)), 1)
 
 
 def by_row(draw: DRAW) -> Drawn:
     """Draw a window by row."""
     age, right = draw(st.one_of(st.just(0), few(1, 25))), draw(st.sampled_from((None, True, False)))
-    window = call("SlidingByRow", draw(few()), discard_age=age or None, right=right)
+    emit = draw(st.sampled_from((None, None, "on_complete", "on_close", "on_update")))
+    window = call("SlidingByRow", draw(few()), discard_age=age or None, right=right, emit=emit)
     return Drawn(window, Rules({}, of_aggregates=True, of_one_row=True), draw(st.sampled_from(BEGINS)), 1)
 
 
@@ -479,6 +481,8 @@ def stream(draw: DRAW, *, keys: Sequence[Any] = EVERY_KEY, time: str = "timestam
         options["reject"] = {"THREE": "v = 3"}
     if draw(st.integers(0, 9)) == 9:
         options["max_ahead"] = draw(st.sampled_from((1, 3600)))
+    if draw(st.integers(0, 9)) == 9:
+        options["on_error"] = draw(st.sampled_from(("quarantine", "fail")))
     if draw(st.integers(0, 9)) == 9:
         options["order_by"] = draw(st.sampled_from((["v"], ["id", "s"])))
     marks = draw(st.sampled_from((*(16 * [None]), "punctuation", "marks")))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from panekeeper import DeclarationError
+from panekeeper import DeclarationError, InputError
 from tests.laws.declarations import DRAW, KINDS, Declaration, declarations
 from tests.laws.histories import History, histories
 from tests.laws.laws import LAWS, applying, base_of
@@ -62,6 +62,8 @@ def require(example: Example) -> bool:
             PLAYED.refused += 1
             return False
         PLAYED.histories += 1
+        if example.declaration.options.get("on_error") == "fail" and _fails(base):
+            continue
         PLAYED.by_law[law] = PLAYED.by_law.get(law, 0) + 1
         for one in dict.fromkeys(("rows", law)):  # that no row is lost is seen without another play
             try:
@@ -69,6 +71,17 @@ def require(example: Example) -> bool:
             except DeclarationError:  # of what is declared instead
                 PLAYED.refused += 1
     return True
+
+
+def _fails(base: Play) -> bool:
+    """Return whether a row, or a firing, that cannot be computed fails the job, as is declared."""
+    try:
+        _ = base.batches
+    except InputError:
+        return True
+    except Exception:  # noqa: BLE001 -- which is told with the law
+        return False
+    return False
 
 
 def _raising_nothing(base: Play, history: History, law: str) -> None:

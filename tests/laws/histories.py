@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from panekeeper.framework.testing.every_cut import _Case, _End, _Row
-from panekeeper.framework.testing.script import Clock, Restart, Watermark
+from panekeeper.framework.testing.script import Clock, Flush, Restart, Watermark
 from tests.laws.declarations import ARRIVAL, Declaration
 
 NAN, INFINITE = float("nan"), float("inf")
@@ -52,18 +52,21 @@ OFTEN = (0, 0, 0, 1, 1, 2, 3, 4)
 item = st.builds(Drawn, st.integers(0, 15), st.integers(0, 7), st.integers(0, 40), st.integers(0, 15))
 
 
+OPEN, CLOSED, FLUSHED = "", "closed", "flushed"
+
+
 @dataclass(frozen=True)
 class History:
     """What happens to a declaration.
 
     Attributes:
         items: as they are drawn.
-        ends: whether a watermark that completes all panes follows.
+        end: what follows: nothing, a watermark that completes all panes, or a flush.
         seed: by which micro-batches are cut.
     """
 
     items: tuple[Drawn, ...]
-    ends: bool
+    end: str
     seed: int
 
     def case(self, declaration: Declaration) -> _Case:
@@ -78,9 +81,13 @@ class History:
                 reached = what.to if reached is None else max(reached, what.to)
                 what = Watermark(reached)
             found += [Clock(OUTAGES[one.tick % 4]), Restart()] if what == "outage" else [what]
-        given = any(isinstance(one, Watermark) for one in found)  # without any it would follow the rows
-        if declaration.has_event_time and not declaration.follows and (self.ends or not given):
-            found.append(Watermark("9999-12-31"))
+        if declaration.has_event_time and not declaration.follows:
+            if self.end == CLOSED:
+                found.append(Watermark("9999-12-31"))
+            elif not any(isinstance(one, Watermark) for one in found):  # without any it would follow the rows
+                found.insert(0, Watermark(declaration.begin - 1000 * declaration.unit))
+        if self.end == FLUSHED:
+            found.append(Flush())
         return _Case(items=tuple(found), ends=(_End.NONE,) * len(found), ports=declaration.ports)
 
     def chance(self, what: str) -> random.Random:
@@ -131,4 +138,5 @@ def row_of(declaration: Declaration, one: Drawn, number: int) -> dict[str, Any]:
 
 
 some_items = st.one_of(st.lists(item, min_size=1, max_size=6), *(2 * [st.lists(item, min_size=7, max_size=12)]))
-histories = st.builds(History, some_items.map(tuple), st.booleans(), st.integers(0, 2**16))
+ends = st.sampled_from((OPEN, CLOSED, CLOSED, FLUSHED))
+histories = st.builds(History, some_items.map(tuple), ends, st.integers(0, 2**16))

@@ -126,7 +126,7 @@ def _of_sessions(declaration: Declaration, window: Call, case: _Case) -> Iterato
         column = _with(declaration, Call("Session", ("gap",), window.options))
         name, case = "a gap of each row that is always the same", replace(case, items=items)
         yield Change(name, column, case=case, base=declaration, without=paths)
-    if not window.options.keys() & {"emit", "early"}:
+    if _has_plain_rules(window):
         early = call("Every", rows=NEVER)
         yield Change("an early firing that never comes", _with(declaration, window.but(early=early)), without=paths)
         if window.get("discard_age") is None:

@@ -187,7 +187,7 @@ def imports(*plays: Play) -> Iterator[str]:
     yield "import datetime"
     if public:
         yield f"from panekeeper import {', '.join(public)}"
-    yield "from panekeeper.testing import Clock, Restart, Watermark, run"
+    yield "from panekeeper.testing import Clock, Flush, Restart, Watermark, run"
     if own:
         yield f"from tests.laws.user_code import {', '.join(own)}"
 

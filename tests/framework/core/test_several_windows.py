@@ -134,21 +134,6 @@ def test_each_window_has_the_results_and_late_rows_of_a_job_of_its_own(chosen: l
         assert job.counts["quarantined"] == sum(row["t"] is None for row in rows)
 
 
-@given(chosen=st.lists(st.integers(0, len(WINDOWS) - 1), min_size=2, max_size=3, unique=True), drawn=items)
-def test_results_do_not_depend_on_the_number_of_key_groups(chosen: list[int], drawn: list[Any]) -> None:
-    """Each partition in a key group of its own has what it has beside the others."""
-    script = [*script_of(drawn), Watermark(500)]
-
-    def of(key: str | None) -> list[Any]:
-        return [[row for row in one if row["k"] == key] if isinstance(one, list) else one for one in script]
-
-    job, groups = together(chosen, script), {key: together(chosen, of(key)) for key in KEYS}
-    for name, found in job.windows.items():
-        for key, group in groups.items():
-            assert [row for row in found if row["k"] == key] == group.windows[name]
-    assert all(job.counts[name] == sum(one.counts[name] for one in groups.values()) for name in job.counts)
-
-
 @given(
     chosen=st.lists(st.sampled_from(FOLDED), min_size=1, max_size=3, unique=True),
     batches=st.lists(
