@@ -148,7 +148,7 @@ def row_texts(table: pa.Table) -> list[str]:
     """Return each row as JSON, with all that the stream has of it, and without the columns that Panekeeper adds."""
     columns = _columns_of(table)
     texts = columns.pop(REST_AS_JSON, None)
-    rows = objects(columns)
+    rows = objects(columns) if columns else ["{}"] * table.num_rows
     if texts is None:
         return rows
     return [joined(row, text or "{}") for row, text in zip(rows, texts.to_pylist(), strict=True)]

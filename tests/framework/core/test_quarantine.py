@@ -24,7 +24,7 @@ from panekeeper import (
     UserPolicy,
     agg,
 )
-from panekeeper.framework.core.job_spec import REST, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.steps import Rows, Tick, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.errors import DeclarationError, InputError
@@ -306,3 +306,12 @@ def test_a_late_row_of_kafka_says_where_it_is_from() -> None:
         done = run(spec, MemoryStore(), END, Rows(late))
         expected = ["t-3@7", None] if REST in late.column_names else [None, None]
         assert [(row["reason"], row["source"]) for row in bad(done)] == [("LATE", one) for one in expected]
+
+
+def test_a_late_row_of_which_the_job_reads_no_column_ends_no_job() -> None:
+    """Without a quarantine of its own, as of `transform()` or in a capsule, nothing of the row travels but its time."""
+    nothing = pa.schema([])
+    output = pa.schema([("n", pa.int64())])
+    spec = JobSpec(window=TimeInterval(10), keys=nothing, columns=nothing, aggregates={"n": agg.count()}, output=output)
+    done = run(spec, MemoryStore(), END, Rows(pa.table({EVENT_TIME: [1, 2], ARRIVAL_TIME: [1, 1]})))
+    assert [(row["reason"], row["row"]) for row in bad(done)] == [("LATE", "{}")] * 2
