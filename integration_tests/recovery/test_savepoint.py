@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from integration_tests.drills.faults import armed
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.recovery.table_upkeep import Upkeep
 from integration_tests.selection import first_before_release
-from panekeeper import CheckpointError, JobFailed, SinkError
+from panekeeper import CheckpointError, Every, JobFailed, Session, SinkError, TimeInterval
 from panekeeper.framework.declarations.errors import CorruptState
+from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused, TableVersionLost
 from panekeeper.recovery.restore.clone import clone
@@ -327,3 +329,59 @@ def test_spark_looks_for_deletion_vectors_too(
     vector.unlink()
     with pytest.raises(TableVersionLost, match="no longer holds version 1"):
         require_version(lambda: spark, table, folder)
+
+
+@pytest.mark.parametrize(
+    "window",
+    first_before_release(
+        (TimeInterval(60, discard_age=120),),
+        (TimeInterval(60, discard_age=120, results="retracting"),),
+        (Session(20, discard_age=600, early=Every(rows=1)),),
+    ),
+)
+def test_a_view_that_is_gone_is_made_again_from_its_log(saved: Saved, window: Window) -> None:
+    """The restore says so, and the next start does it, once; the metrics and the downtime begin empty."""
+    readings = saved.readings
+    for row in (  # as sessions, the third row makes one of the first two
+        ("a", "10:00:50", 1),
+        ("a", "10:01:30", 2),
+        ("a", "10:01:10", 4),
+        ("b", "10:03:00", 8),
+        ("a", "10:01:20", 16),
+        ("b", "10:03:30", 32),
+    ):
+        readings.put(row)
+    readings.run(window=window)
+    saved.save("one", decode=False)
+    log, view = readings.rows("log"), readings.rows("view")
+    assert len(view) < len(log)
+    for table in ("view", "log_metrics", "log_downtime"):
+        shutil.rmtree(readings.folder / table)
+    with pytest.raises(SinkError, match=r"view is gone, .* restore a savepoint, which makes it again"):
+        readings.run(window=window)
+
+    preview = saved.restore("one")
+    assert ({*preview.remade}, preview.filled) == ({"view", "metrics", "downtime"}, ("view",))
+    readings.run(window=window)
+    readings.run(window=window)
+    assert sorted(map(str, readings.rows("view"))) == sorted(map(str, view))
+    assert sorted(map(str, readings.rows("log"))) == sorted(map(str, log))
+    assert readings.rows("log_metrics") == []
+
+
+@pytest.mark.extended
+def test_a_log_that_is_gone_begins_anew_when_that_is_asked_for(saved: Saved) -> None:
+    """State and place in the sources go back, and the view with them; the new log has the firings from there on."""
+    saved.run(0, 2)
+    saved.save("one", decode=False)
+    readings, log, view = saved.readings, saved.readings.log(), saved.readings.log("view")
+    assert log
+    shutil.rmtree(readings.folder / "log")
+    for dry_run in (True, False):
+        with pytest.raises(SavepointRefused, match=r"the log \S+ is gone, .* --begin-anew log$"):
+            saved.restore("one", dry_run=dry_run)
+    saved.restore("one", begin_anew=["log"])
+    assert readings.log("view") == view
+    saved.run(3, 3)
+    assert [*log, *readings.log()] == LOG
+    assert readings.log("view") == LOG[1:]

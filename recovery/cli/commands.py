@@ -275,6 +275,7 @@ def _restore(options: Namespace) -> dict[str, Any]:
         options.name,
         checkpoint=options.checkpoint,
         tables=options.table,
+        begin_anew=options.begin_anew,
         dry_run=options.dry_run,
         s3=s3,
         progress=output.progress_line(),
@@ -309,6 +310,9 @@ RESTORES = (
             option("--checkpoint", "FOLDER", "restore to this folder, local or on S3; not given: to where it was"),
             repeated(
                 "--table", "PATH", "a Delta table that may go back, if the checkpoint does not name it as its own"
+            ),
+            repeated(
+                "--begin-anew", "ROLE", "let a table begin empty that is gone and cannot be made again: log, quarantine"
             ),
             flag("--dry-run", "only print what would change, path by path; what the restore refuses, this does, too"),
             *S3,

@@ -304,6 +304,11 @@ def restore_lines(fields: Fields) -> str:
         f"table {role}: {table['path']} from version {table['old']} to {table['new']}"
         for role, table in fields["tables"].items()
     ]
+    filled = fields["filled"]
+    lines += [
+        f"table {role}: {path} is gone; the next start makes it {'from the log' if role in filled else 'empty'}"
+        for role, path in fields["remade"].items()
+    ]
     return "\n".join(lines)
 
 

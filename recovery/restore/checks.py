@@ -19,7 +19,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.delta_log import jobs_since, newest_version
+from panekeeper.framework.engine.sink.delta_log import COMMIT, LOG, jobs_since, newest_version, versions_in
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
@@ -32,6 +32,7 @@ from panekeeper.recovery.storage.delta_tables import (
 )
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, place_of, table_at
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import (
     EPOCHS_FOLDER,
     POINTER_FILE,
@@ -46,7 +47,8 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH, JobRecord, last_epochs, read_record, read_tables
 from panekeeper.state.errors import CheckpointError, StateError
-from panekeeper.state.table_roles import is_owned
+from panekeeper.state.history import declarations_by_window
+from panekeeper.state.table_roles import is_owned, kind_of, role_of, window_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -192,6 +194,24 @@ def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict
     return found
 
 
+def gone_tables(manifest: Manifest, s3: S3Options) -> dict[str, str]:
+    """Return role -> path of the tables of a savepoint of which nothing is there: no commit is in their logs."""
+    tables = {role: (table.path, table_at(table.path, s3).names(LOG)) for role, table in manifest.tables.items()}
+    return {role: path for role, (path, names) in tables.items() if not versions_in(names, COMMIT)}
+
+
+def is_made_again(manifest: Manifest, role: str, gone: Collection[str]) -> bool:
+    """Return whether the next start can make a table that is gone again, from others or because it is a mere record.
+
+    A view is made from its log, if that has the results whole. The metrics and the downtime say how the job went, and
+    nothing is computed from them. Results are in the log alone, and refused rows in the quarantine.
+    """
+    if kind_of(role) != "view":
+        return role in ("metrics", "downtime")
+    declared = declarations_by_window(manifest.declaration).get(window_of(role), {})
+    return role_of("log", window_of(role)) not in gone and declared.get("window.results") != "discarding"
+
+
 def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tuple[str, ...]:
     """Return the paths of a savepoint's tables that only its manifest names, or that others write to, too.
 
@@ -208,27 +228,48 @@ def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tu
 
 
 def require_confirmed(
-    shared: SharedTables, location: str, checkpoint: Location | None, tables: Collection[Location]
+    shared: SharedTables,
+    location: str,
+    checkpoint: Location | None,
+    tables: Collection[Location],
+    gone: Mapping[str, str],
+    begin_anew: Collection[str],
 ) -> None:
-    """Refuse a restore that changes what only the manifest names; the message has the command that permits all of it.
+    """Refuse a restore that changes what only the manifest names, or lacks a table that cannot be made again.
 
-    `checkpoint` is the folder that the caller named, None if none; `tables` are those that the caller named.
+    The message has the command that permits all of it. `checkpoint` is the folder that the caller named, None if none;
+    `tables` are those that the caller named, `begin_anew` the roles of tables that may begin empty; `gone` as from
+    `gone_tables`.
     """
     manifest, target = shared.manifest, shared.target
-    missing, is_there = unconfirmed_tables(shared, tables), target.current is not None
-    if not missing and (checkpoint is not None or is_there):
+    if there := [role for role in begin_anew if role not in gone]:
+        raise SavepointRefused(
+            f"the savepoint has no table {there[0]} that is gone, so it does not begin anew. Nothing was changed; "
+            f"restore without --begin-anew {there[0]}"
+        )
+    missing = tuple(path for path in unconfirmed_tables(shared, tables) if path not in gone.values())
+    is_there = target.current is not None
+    lost = {
+        role: path for role, path in gone.items() if role not in begin_anew and not is_made_again(manifest, role, gone)
+    }
+    if not missing and not lost and (checkpoint is not None or is_there):
         return
     named = {place_of(str(path)) for path in tables}
     wanted = [one.path for one in manifest.tables.values() if one.path in missing or place_of(one.path) in named]
     command = ["panekeeper", "restore", location, manifest.name, "--checkpoint", target.root.root]
     command += [word for path in wanted for word in ("--table", path)]
+    command += [word for role in sorted({*begin_anew, *lost}) for word in ("--begin-anew", role)]
     s3 = target.root.s3
     reached = {"--s3-endpoint": s3.endpoint, "--s3-encryption": s3.encryption, "--s3-kms-key": s3.kms_key}
     command += [word for option, value in reached.items() if value is not None for word in (option, value)]
     others = {path: jobs for path, jobs in shared.other_jobs().items() if path in missing}
     unnamed = [path for path in missing if path not in others]
     why, first = list[str](), list[str]()
-    if unnamed or not is_there:
+    if lost:
+        tables_lost = " and ".join(f"the {role} {path}" for role, path in lost.items())
+        why.append(f"{tables_lost} {'is' if len(lost) == 1 else 'are'} gone, and a savepoint has versions, not rows")
+        first.append("mount the volume or put a copy back, or else let what is lost begin empty")
+    if unnamed or (not is_there and checkpoint is None):
         of = f"the checkpoint {target.root.root} does not name {', '.join(unnamed)} as its own"
         none = f"there is no checkpoint {target.root.root} that says which tables are its own"
         why.append(f"{of if is_there else none}, and anyone can write a savepoint")
@@ -270,6 +311,8 @@ class RestorePreview:
         bytes: their size.
         tables: role -> its versions.
         epoch: the new one.
+        remade: role -> path of the tables that are gone, which the next start makes.
+        filled: roles of the views among them that it makes from the log; the others begin empty.
     """
 
     name: str
@@ -281,18 +324,21 @@ class RestorePreview:
     bytes: int
     tables: Mapping[str, TableVersionChange]
     epoch: int
+    remade: Mapping[str, str]
+    filled: tuple[str, ...]
 
 
 def preview_restore(
     shared: SharedTables,
     *,
     spark: SparkSession | None,
+    gone: Mapping[str, str],
     tables_are_back: bool = False,
 ) -> RestorePreview:
     """Return what a restore would change. Raises `TableVersionLost`; `DamagedSavepoint` for an epoch beyond all bounds.
 
     `tables_are_back`: the current epoch is that of this restore, and some tables, or all, may be back already: their
-    versions are needed no more.
+    versions are needed no more. `gone` as from `gone_tables`: these do not go back.
     """
     manifest, target = shared.manifest, shared.target
     # The checkpoint may be an older copy: no epoch is used twice that a table knows.
@@ -320,13 +366,15 @@ def preview_restore(
         forgotten=forgotten,
         files=len(manifest.files),
         bytes=manifest.size,
-        tables=_table_changes(shared, spark, tables_are_back=tables_are_back),
+        tables=_table_changes(shared, spark, gone, tables_are_back=tables_are_back),
         epoch=epoch,
+        remade=gone,
+        filled=tuple(role for role in gone if kind_of(role) == "view" and is_made_again(manifest, role, gone)),
     )
 
 
 def _table_changes(
-    shared: SharedTables, spark: SparkSession | None, *, tables_are_back: bool
+    shared: SharedTables, spark: SparkSession | None, gone: Collection[str], *, tables_are_back: bool
 ) -> dict[str, TableVersionChange]:
     saved, s3 = shared.manifest.tables, shared.target.root.s3
     paths = [table.path for table in saved.values()]
@@ -335,6 +383,8 @@ def _table_changes(
     unchanged = {path for path in shared.not_of_this_job() if shared.changes[path]}
     changes = {}
     for role, table in saved.items():
+        if role in gone:
+            continue
         files = table_at(table.path, s3)
         # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
         if not (tables_are_back or table.path in unchanged):

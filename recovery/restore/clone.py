@@ -7,6 +7,7 @@ For drills, and to try new code on old state. Start the clone with `to_delta(int
 from __future__ import annotations
 
 import json
+import shlex
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding
+from panekeeper.recovery.restore.checks import gone_tables
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
 from panekeeper.recovery.storage.blobs import ProgressCallback
@@ -73,7 +75,7 @@ def clone(
 
     Raises:
         NoSuchSavepoint: there is none of this name.
-        SavepointRefused: `into` is not empty, or another process has made a clone there meanwhile.
+        SavepointRefused: a table is gone; `into` is not empty, or another process has made a clone there meanwhile.
         TableVersionLost: a table no longer holds the version of the savepoint.
         DamagedSavepoint: the savepoint is damaged.
         UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
@@ -85,6 +87,12 @@ def clone(
         raise SavepointRefused(f"{top.root} holds a clone that is not complete; remove the folder and clone again")
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
+    if gone := gone_tables(manifest, top.s3):
+        command = shlex.join(["panekeeper", "restore", archive.location, name, "--dry-run"])
+        raise SavepointRefused(
+            f"{', '.join(gone.values())} {'is' if len(gone) == 1 else 'are'} gone, and a clone copies each table. Put "
+            f"a copy back; or restore the job, which can do without some tables: {command}"
+        )
     tables = {role: top.child(folder_name(role)).root for role in manifest.tables}
     reached = [*tables.values(), *(table.path for table in manifest.tables.values())]
     session = cache(lambda: session_for(reached, spark, top.s3))

@@ -4,7 +4,8 @@
        job's and still has its version (`checks.py`).
     2  Hold the lease of the current epoch: no job starts meanwhile, and no other restore runs. If the savepoint was
        made from another checkpoint, hold that of this one, too, until all is done: its job writes to the tables.
-    3  Write the copy, each file checked, into the folder of a new epoch, with what is to be done with the tables.
+    3  Write the copy, each file checked, into the folder of a new epoch, with what is to be done with the tables. Those
+       that are gone it does not name: the next start makes them, a view from its log.
     4  Let that epoch be current: one step. Before it, nothing has changed but that a folder is there which nobody
        reads. From it on, no job starts before the tables are back, too.
     5  Let each table refuse commits of all earlier epochs, take it to its version, and own it
@@ -37,6 +38,7 @@ from panekeeper.recovery.restore.checks import (
     SharedTables,
     Target,
     epochs_in_tables,
+    gone_tables,
     preview_restore,
     require_confirmed,
     target_at,
@@ -60,6 +62,7 @@ from panekeeper.state.checkpoint.job_record import (
     read_record,
     read_tables,
     write_last_savepoint,
+    write_tables,
 )
 from panekeeper.state.checkpoint.lease import read_owner
 from panekeeper.state.errors import CheckpointError
@@ -87,6 +90,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     *,
     checkpoint: Location | None = None,
     tables: Collection[Location] = (),
+    begin_anew: Collection[str] = (),
     dry_run: bool = False,
     s3: S3Options | None = None,
     spark: SparkSession | None = None,
@@ -103,6 +107,8 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         checkpoint: the folder for the checkpoint, local or on S3; if not given, where the savepoint was made.
         tables: paths of the Delta tables that may be taken back, beside those that the checkpoint there names as its
             own. Needed if there is no checkpoint, as in a new folder or after a loss.
+        begin_anew: roles of tables, such as `log` and `quarantine`, that are gone and may begin empty. A view that is
+            gone is made again from its log by the next start; metrics and downtime begin empty without being named.
         dry_run: only return what would be changed, on every path. Raises what the restore would raise: the savepoint is
             read whole.
         s3: how S3 is reached.
@@ -117,8 +123,8 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
 
     Raises:
         SavepointRefused: the job is running; the folder is another job's, or holds the savepoints; or only the manifest
-            names a table, or the folder of a checkpoint that is gone, and the caller does not (the message has the
-            command).
+            names a table, or the folder of a checkpoint that is gone, and the caller does not; or a table is gone that
+            nothing can make again, and the caller does not let it begin empty (the message has the command).
         UntrustedSavepoint: PANEKEEPER_MANIFEST_KEY is set, and the savepoint is not signed with that key.
         NoSuchSavepoint: there is none of this name.
         TableVersionLost: a table no longer holds the version of the savepoint. Nothing was changed.
@@ -136,9 +142,11 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         completes = pending is not None and _is_of(pending, archive, manifest)
         shared = SharedTables.of(manifest, target)
         are_back = completes and pending is not None and "taken back" in pending.done
+        gone = dict(pending.remade) if completes and pending is not None else gone_tables(manifest, root.s3)
         if not are_back:
-            require_confirmed(shared, archive.location, checkpoint, tables)
-        preview = preview_restore(shared, spark=spark, tables_are_back=completes)  # 1
+            anew = gone if completes else begin_anew  # which was confirmed
+            require_confirmed(shared, archive.location, checkpoint, tables, gone, anew)
+        preview = preview_restore(shared, spark=spark, gone=gone, tables_are_back=completes)  # 1
         if dry_run:
             if not completes:
                 with checked_copy(archive, manifest, progress) as copy:
@@ -157,7 +165,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
                     target.current, record, session, _held_by(here, origin), confirmed=confirmed, on_step=on_step
                 )
                 return preview
-            copy, record = _write_epoch(archive, shared, preview.epoch, progress, transform)  # 3
+            copy, record = _write_epoch(archive, shared, preview, progress, transform)  # 3
             on_step("copied")
             with holding(copy, manifest.job, _WHAT) as lease:  # before a start can see it
                 if if_unchanged:
@@ -256,25 +264,30 @@ def _require_same_batch(target: Target, manifest: Manifest) -> None:
 def _write_epoch(
     archive: Archive,
     shared: SharedTables,
-    epoch: int,
+    preview: RestorePreview,
     progress: ProgressCallback | None,
     transform: Transform | None,
 ) -> tuple[Files, JobRecord]:
     """Do step 3: write the copy into the folder of a new epoch; return the folder, and the record of its job."""
     manifest, target = shared.manifest, shared.target
     stays = shared.not_of_this_job()  # what other jobs write there while the restore is interrupted stays
+    saved = {role: table.path for role, table in manifest.tables.items()}
+    back = {role: table for role, table in manifest.tables.items() if role not in preview.remade}
     begin = Begin(
         kind="restore",
         savepoint=manifest.name,
         location=archive.location,
         made_at=manifest.made_at.isoformat(),
-        tables={role: table.path for role, table in manifest.tables.items()},
-        versions={role: table.version for role, table in manifest.tables.items() if table.path not in stays},
+        tables={role: table.path for role, table in back.items()},
+        versions={role: table.version for role, table in back.items() if table.path not in stays},
+        remade=preview.remade,
     )
-    copy = make_epoch(target.root, epoch, begin)
+    copy = make_epoch(target.root, preview.epoch, begin)
     with removed_on_error(copy):  # it never becomes current
         write_checkpoint(archive, manifest, into=copy, progress=progress)
-        record = _fitting_record(copy, manifest, begin.tables)
+        record = _fitting_record(copy, manifest, saved)
+        if preview.remade:
+            write_tables(copy, begin.tables)  # the next start makes the others, as tables that are new
         if transform is not None:
             transform(copy)
             record = read_record(copy) or record
@@ -282,7 +295,7 @@ def _write_epoch(
         former = epochs_in_tables(manifest, target)
         own = uuid.uuid4().hex[:12] if target.pointer is None else target.pointer.id
         former.pop(own, None)
-        record = replace(record, id=own, former=former, epoch=epoch)
+        record = replace(record, id=own, former=former, epoch=preview.epoch)
         copy.put_bytes(JOB_FILE, json.dumps(record.to_json()).encode())
         write_begin(copy, replace(begin, batch=last_batches(copy)[1]))
         # `panekeeper maintain` keeps the files of the savepoints where the newest one is. A savepoint has no such note,

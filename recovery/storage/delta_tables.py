@@ -191,7 +191,7 @@ def require_version(session: Callable[[], SparkSession], table: SavedTable, fold
     `session` is called if Spark is needed. Raises `TableVersionLost`.
     """
     if not has_version(folder, table.version):
-        raise _version_lost(table, "its log does not reach back that far, or the table is gone")
+        raise _version_lost(table, "its log does not reach back that far")
     if table.sha256 != commit_checksum(folder, table.version):
         raise TableVersionLost(
             f"version {table.version} of the Delta table {table.path} is not that of this savepoint: the table was "
@@ -297,7 +297,7 @@ def _require_none_missing(table: SavedTable, missing: int, total: int) -> None:
 def _version_lost(table: SavedTable, why: str, said: str = "") -> TableVersionLost:
     sentence = (
         f"the Delta table {table.path} no longer holds version {table.version} of this savepoint: {why}. Nothing was "
-        "changed; use a newer savepoint, and raise delta.logRetentionDuration and delta.deletedFileRetentionDuration "
-        "of the table to keep versions longer"
+        "changed; use a newer savepoint, or put a copy of the table back that has the version; or move the folder of "
+        "the table away, and the restore says how it does without it"
     )
     return TableVersionLost(f"{sentence}\n{said}" if said else sentence)

@@ -61,6 +61,7 @@ class Begin:
         tables: role -> path of the tables that belong to the epoch.
         versions: role -> version to which a table is taken back; one that is not named stays as it is.
         emptied: paths of the views that are emptied.
+        remade: role -> path of the tables that are gone and do not go back: the next start makes them.
         batch: the last batch that the tables have from the epoch before, which is never run again; None: there is none.
         done: the `STEPS` that are done.
     """
@@ -72,6 +73,7 @@ class Begin:
     tables: Mapping[str, str] = field(default_factory=dict)
     versions: Mapping[str, int] = field(default_factory=dict)
     emptied: Sequence[str] = ()
+    remade: Mapping[str, str] = field(default_factory=dict)
     batch: int | None = None
     done: tuple[str, ...] = ()
 

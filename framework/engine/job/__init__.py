@@ -15,4 +15,5 @@ shutdown.py           How does a job end when its process is to end?
 start.py              How does a job start, step by step?
 status.py             What does a job report of itself: batches, counts, state, and what a drain left open?
 table_checks.py       Do the tables have what the checkpoint has written to them, and nothing more?
+view_again.py         How is a view filled from its log that a restore has found gone?
 """

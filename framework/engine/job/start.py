@@ -7,7 +7,7 @@
        A checkpoint that was renamed, moved, or is reached by a link gets its present name in Spark's own files.
     5  Complete the last batch, if it was recorded and not completed (`batch_journal.py`).
     6  Check that declaration, sources and tables fit the checkpoint (`checkpoint_checks.py`, `table_checks.py`), and
-       take the tables.
+       take the tables. A view that a restore has found gone is made again (`view_again.py`).
     7  Begin the query.
 
 If a step fails, the lease is put back as it was. What was done may be done again by the next start.
@@ -38,6 +38,7 @@ from panekeeper.framework.engine.job.table_checks import (
     take_tables,
     without_columns_of_no_table,
 )
+from panekeeper.framework.engine.job.view_again import make_views_again
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
@@ -172,6 +173,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     pipeline = with_history(pipeline, record)
     fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
     take_tables(files, record, tables, pipeline.spec, writer, found)
+    make_views_again(files, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)
     write_ports(files, [port_delay(port.intake) for port in pipeline.ports])
     batches = journal(record=record, declared=paths, tables=fitting)
     return Job(files, record, pipeline, start.trigger, batches)  # 7

@@ -78,6 +78,14 @@ LATER_METRICS = ("missed_panes",)
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
+_RESTORE = "restore a savepoint, which makes it again"
+_ANEW = "restore a savepoint with --begin-anew {}, which lets it begin empty"
+_WAYS_OUT = {
+    "log": _ANEW.format("log"),
+    "quarantine": _ANEW.format("quarantine"),
+    **dict.fromkeys(("view", "metrics", "downtime"), _RESTORE),
+}
+"""Kind of a table that is gone -> what a restore does about it (`recovery/restore/checks.py`)."""
 _PROBE = ".panekeeper-can-write"
 _OF_A_TABLE = re.compile(r"\d{20}\.(json|checkpoint\..*)")
 """A file in the log of a table that was made: one that was not yet named so is left by a start that was killed."""
@@ -168,8 +176,8 @@ def create_or_check(
         if not exists and place_of(path) in own | former:
             raise SinkError(
                 f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
-                "results until now. Mount its volume or put it back; or restore a savepoint; or, if it is lost, "
-                "declare it in another folder; or give the job a new checkpoint folder, to begin again"
+                f"results until now. Mount its volume or put it back; or, if it is lost, {_WAYS_OUT[kind_of(role)]}; "
+                "or declare it in another folder, where it begins empty; or give the job a new checkpoint folder"
             )
         if not exists and files.exists() and not is_free(files):
             raise OutputNotWritable(f"{path} holds files but is no Delta table; choose another folder, or empty it")

@@ -202,6 +202,8 @@ def test_with_a_key_nothing_is_done_with_a_savepoint_that_is_not_signed_with_it(
 
 def test_a_foreign_table_is_not_taken_back(at: Location, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The line has the command that confirms it; a dry run has the same line."""
+    (tmp_path / "theirs" / "_delta_log").mkdir(parents=True)
+    (tmp_path / "theirs" / "_delta_log" / "00000000000000000000.json").write_text("{}")
     foreign = {"path": str(tmp_path / "theirs"), "version": 0, "sha256": "0" * 64}
     at.forge(lambda content: content["tables"].update(log=foreign))
     line = refused(COMMANDS["restore"](at, tmp_path), capsys)

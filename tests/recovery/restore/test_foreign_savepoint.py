@@ -96,15 +96,19 @@ def test_a_blob_that_is_larger_than_its_manifest_says_is_not_read_to_its_end(arc
         restore(archive, "one")
 
 
-def test_a_table_that_only_the_manifest_names_is_not_taken_back(job: FakeCheckpoint, archive: MemoryArchive) -> None:
+def test_a_table_that_only_the_manifest_names_is_not_taken_back(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
     """The message has the whole command that confirms it."""
     savepoint(with_tables(job).folder, "one", to=archive)
-    foreign = {"path": "/other/table", "version": 0, "sha256": "0" * 64}
+    other = LocalFiles(tmp_path / "other")
+    other.put_bytes("_delta_log/00000000000000000000.json", b"{}")
+    foreign = {"path": other.root, "version": 0, "sha256": "0" * 64}
     forge(archive, lambda content: content["tables"].update(metrics=foreign))
     with pytest.raises(SavepointRefused) as refused:
         restore(archive, "one")
-    assert "does not name /other/table as its own" in str(refused.value)
-    flags = f"--checkpoint {job.folder} --table /other/table"
+    assert f"does not name {other.root} as its own" in str(refused.value)
+    flags = f"--checkpoint {job.folder} --table {other.root}"
     assert str(refused.value).endswith(f"panekeeper restore memory://test one {flags}")
 
 

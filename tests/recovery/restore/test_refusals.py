@@ -7,14 +7,22 @@ import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from deltalake import DeltaTable
 
 from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.restore.restore import STEPS, restore
+from panekeeper.state.checkpoint.epochs import read_begin
+from panekeeper.state.checkpoint.job_record import read_tables
 from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.restore.test_shared_tables import OTHER, OWN, refuse
+
+if TYPE_CHECKING:
+    from tests.recovery.storage.memory_archive import MemoryArchive
 
 COMMAND = re.compile(r"panekeeper (restore .*)$")
 
@@ -42,6 +50,13 @@ class Lost:
     def lose_checkpoint(self) -> None:
         shutil.rmtree(self.job.folder)
 
+    def lose_log(self) -> None:
+        shutil.rmtree(self.tables[0])
+
+    def lose_all(self) -> None:
+        self.lose_checkpoint()
+        self.lose_log()
+
     def lose_both(self) -> None:
         self.others_write()
         self.lose_checkpoint()
@@ -54,6 +69,9 @@ LOSSES: dict[str, tuple[Callable[[Lost], None], Callable[[Lost], list[str]]]] = 
     "the checkpoint, and others write": (Lost.lose_both, lambda _: []),
     "the checkpoint, others write, and one table is not named": (Lost.lose_both, lambda lost: lost.all_tables[:2]),
     "others write": (Lost.others_write, lambda _: []),
+    "the log": (Lost.lose_log, lambda _: []),
+    "the log and the checkpoint": (Lost.lose_all, lambda _: []),
+    "the checkpoint, and the log that may begin anew": (Lost.lose_all, lambda _: ["--begin-anew", "log"]),
     "nothing, to another folder": (lambda _: None, lambda lost: ["--checkpoint", str(lost.folder / "new folder")]),
 }
 
@@ -75,7 +93,7 @@ def test_the_command_of_a_refusal_is_not_refused(
     assert printed is not None
     assert main([*shlex.split(printed[1]), "--dry-run"]) == ExitCode.DONE, capsys.readouterr().err
     assert printed[1].endswith("--s3-encryption AES256")
-    assert DeltaTable(lost.tables[0]).version() == 0
+    assert DeltaTable(lost.tables[1]).version() in (0, 2)
 
 
 @pytest.mark.parametrize("damage", ["a file of the state", "the record of the job"])
@@ -95,3 +113,48 @@ def test_a_dry_run_reads_the_savepoint_whole(
     assert sorted(tmp_path.rglob("*")) == before
     assert main(command) == ExitCode.FAILED
     assert capsys.readouterr().err == line
+
+
+def test_a_dry_run_says_what_becomes_of_tables_that_are_gone(
+    job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A view is made from its log, metrics and downtime begin empty; no option is needed for them, or taken."""
+    roles = ("log", "view", "metrics", "downtime")
+    for role in roles:
+        refuse(tmp_path / role, OWN.replace("quarantine", role), 2)
+    job.tables(**{role: str(tmp_path / role) for role in roles})
+    savepoint(job.folder, "one", to=tmp_path / "savepoints")
+    for role in roles[1:]:
+        shutil.rmtree(tmp_path / role)
+    command = ["restore", str(tmp_path / "savepoints"), "one", "--dry-run"]
+    assert main(command) == ExitCode.DONE
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"table log: {tmp_path}/log from version 0 to 0",
+        f"table view: {tmp_path}/view is gone; the next start makes it from the log",
+        f"table metrics: {tmp_path}/metrics is gone; the next start makes it empty",
+        f"table downtime: {tmp_path}/downtime is gone; the next start makes it empty",
+    ]
+    assert main([*command, "--begin-anew", "log"]) == ExitCode.FAILED
+    assert "has no table log that is gone" in capsys.readouterr().err
+    assert main(["clone", *command[1:3], "--into", str(tmp_path / "clone")]) == ExitCode.FAILED
+    printed = COMMAND.search(capsys.readouterr().err)
+    assert printed is not None
+    assert main(shlex.split(printed[1])) == ExitCode.DONE
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_restore_without_a_table_that_is_killed_is_completed_by_the_same_call(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path, step: str
+) -> None:
+    """The checkpoint does not name the table, so that a start makes it; what was gone is noted until then."""
+    refuse(tmp_path / "log", OWN.replace("quarantine", "log"), 2)
+    job.tables(log=str(tmp_path / "log"))
+    savepoint(job.folder, "one", to=archive)
+    shutil.rmtree(tmp_path / "log")
+    killed_at(step, archive, begin_anew=["log"])
+    preview = restore(archive, "one", begin_anew=["log"])
+    assert (preview.remade, preview.filled, preview.tables) == ({"log": str(tmp_path / "log")}, (), {})
+    begin = read_begin(job.files)
+    assert begin is not None
+    assert (begin.remade, begin.is_done) == (preview.remade, True)
+    assert read_tables(job.files) == {}
