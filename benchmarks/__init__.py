@@ -5,6 +5,8 @@ workloads.py         What is compared: which windows, which contenders, how many
 contenders.py        How is a contender run, for its time and for its results?
 tables.py            How are jobs that write Delta tables started and timed?
 into_delta.py        How long do their batches and starts take, and how late is a row visible?
+against.py           How are a commit and the work tree compared?
+one_side.py          What runs in the process of each of them?
 measure.py           How are results compared and times taken?
 processes.py         Which processes does a run consist of?
 memory.py            How much memory does a run take?

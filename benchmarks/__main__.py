@@ -1,7 +1,8 @@
 """`python -m benchmarks`: run the workloads, print a table, write the results.
 
 Exit code 0 if every contender computed the same results as Panekeeper, 1 if one did not. Times do not change the exit
-code: they are measured on a machine that may be busy.
+code: they are measured on a machine that may be busy. 2 if there is nothing to run: wrong options, or `--against` with
+a commit that is not there or cannot be run.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from benchmarks import pages, report
+from benchmarks import against, pages, report
 from benchmarks.contenders import RunEnvironment
 from benchmarks.data import write_input
-from benchmarks.measure import BenchmarkRun, Mismatch, run_comparison
+from benchmarks.measure import BenchmarkRun, Mismatch, Throughput, run_comparison
 from benchmarks.report import Result
 from benchmarks.workloads import Workload, WorkloadEntry, workloads
 from panekeeper import session
 from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, ON_DISK
 
 WRONG = 1
+CANNOT_RUN = 2
 RESULTS = Path(__file__).parent / "results.json"
 _QUICK: dict[str, Any] = {"rows": 4000, "keys": 100, "rounds": 1, "files": 3}
 
@@ -36,6 +38,8 @@ def main(arguments: list[str]) -> int:
     setting = {"rows": options.rows, "keys": options.keys, "rounds": options.rounds}
     setting = _QUICK if options.quick else setting
     chosen = [w for w in workloads() if not options.only or w.name in options.only]
+    if options.against is not None:
+        return _against(options.against, chosen, options.out, setting)
     work = options.out / "work"
     options.out.mkdir(parents=True, exist_ok=True)
     with redirected_stderr(options.out / "spark.log"):
@@ -59,6 +63,32 @@ def main(arguments: list[str]) -> int:
         pages.write_pages(content)
     print(f"\n{report.table([report.as_json(result) for result in results])}\n\nwritten: {options.results}")
     return 0
+
+
+def _against(commit: str, chosen: list[Workload], out: Path, setting: dict[str, Any]) -> int:
+    """Compare Panekeeper of a commit with that of the work tree; return the exit code."""
+    measured: dict[str, tuple[Throughput, Throughput]] = {}
+    try:
+        with against.sides(commit, out) as both:
+            for workload in chosen:
+                print(f"\n{workload.name}: {workload.what}", flush=True)
+                if missing := [side.name for side in both if workload.name not in side.workloads]:
+                    print(f"  not in {missing[0]}", flush=True)
+                    continue
+                measured[workload.name] = against.run_in_turns(
+                    both,
+                    workload.name,
+                    _run_of(workload.us, out / "input", setting),
+                    rounds=setting["rounds"],
+                    print_line=lambda text: print(f"  {text}", flush=True),
+                )
+    except against.CannotCompare as error:
+        print(f"python -m benchmarks: {error}", file=sys.stderr)
+        return CANNOT_RUN
+    finally:
+        if measured:
+            print(f"\n{against.table(commit, measured)}")
+    return 0 if measured else CANNOT_RUN
 
 
 @contextmanager
@@ -97,6 +127,11 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     )
     names = [workload.name for workload in workloads()]
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
+    parser.add_argument(
+        "--against",
+        metavar="COMMIT",
+        help="run Panekeeper of a commit and of the work tree in turns; no results are written",
+    )
     parser.add_argument("--rows", type=int, default=500_000, help="rows of a micro-batch (default: 500000)")
     parser.add_argument("--keys", type=int, default=10_000, help="different keys (default: 10000)")
     parser.add_argument("--rounds", type=int, default=3, help="how often each contender is measured (default: 3)")

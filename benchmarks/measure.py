@@ -118,8 +118,9 @@ def run_comparison(
     contenders = list(zip((ours, *peers), throughputs, strict=True))
     for number in range(rounds):
         for run, throughput in contenders if number % 2 == 0 else reversed(contenders):
-            with peak_memory() as peak, processor_time(os.getpid()) as taken:
+            with processor_time(os.getpid()) as taken, peak_memory() as peak:
                 batches = run.contender.measure(run.given, environment)
+            taken.leave_out("driver", peak.processor_seconds)
             throughput.memory.append(peak.megabytes)
             throughput.add_round(batches, run, taken)
             print_line(f"round {number + 1}, {run.contender.name}: {round_text(batches, taken)}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +22,8 @@ class MemoryPeak:
 
     def __init__(self) -> None:
         self.megabytes: dict[str, int] = {}
+        self.processor_seconds = 0.0
+        """What looking has taken, in this process; known in the end."""
 
     def sample(self) -> None:
         """Look at the processes now."""
@@ -36,6 +39,7 @@ def peak_memory() -> Iterator[MemoryPeak]:
     def watch() -> None:
         while not ended.wait(_PERIOD):
             peak.sample()
+        peak.processor_seconds = time.thread_time()
 
     thread = threading.Thread(target=watch, daemon=True)
     if PROC.is_dir():

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from benchmarks.memory import peak_memory
 from benchmarks.processes import processes_of
-from benchmarks.processor import processor_seconds, processor_time
+from benchmarks.processor import ProcessorTime, processor_seconds, processor_time
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -53,3 +54,18 @@ def test_a_block_counts_what_it_takes_and_no_more() -> None:
             pass
     assert 4 * TICK <= taken.seconds["driver"] <= sum(os.times()[:2]) - begin + TICK
     assert taken.seconds["java"] == 0
+
+
+def test_looking_at_the_memory_is_no_part_of_a_run() -> None:
+    """The thread that looks says what it has taken, and that is left out; less than nothing is never left."""
+    with peak_memory() as peak:
+        pass
+    assert 0 < peak.processor_seconds < 60
+    taken = ProcessorTime()
+    taken.leave_out("driver", 1.0)
+    assert taken.seconds == {}
+    taken.seconds = {"driver": 3.0, "java": 1.0}
+    taken.leave_out("driver", 1.0)
+    assert taken.seconds == {"driver": 2.0, "java": 1.0}
+    taken.leave_out("java", 1.5)
+    assert taken.seconds == {"driver": 2.0, "java": 0.0}
