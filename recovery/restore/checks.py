@@ -389,8 +389,21 @@ def _table_changes(
         # With the commit of a RESTORE Delta may have cleaned up the log, and the version in it.
         if not (tables_are_back or table.path in unchanged):
             require_version(session, table, files)
+            _require_readable(files, role, table.version)
         old = newest_version(files)
         changes[role] = TableVersionChange(
             path=table.path, old=old, new=old if table.path in unchanged else table.version
         )
     return changes
+
+
+def _require_readable(table: Files, role: str, version: int) -> None:
+    """Refuse a table whose newest commits cannot be read: it could not be taken back, and the job would not start."""
+    try:
+        transactions_of(table)
+    except SinkError as error:
+        raise SavepointRefused(
+            f"the {role} {table.root} cannot be taken back to version {version}: {str(error).partition(';')[0]}. "
+            "Nothing was changed; put a copy of the table back that has this version, or move the folder of the table "
+            "away, and the restore says how it does without it"
+        ) from error

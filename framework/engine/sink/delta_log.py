@@ -47,8 +47,8 @@ def newest_first(table: CheckpointFolder) -> Iterator[tuple[int, Commit]]:
             actions = actions_of(table.read(name))
         except ValueError as error:
             raise SinkError(
-                f"{name} in {table.root} is not a Delta commit ({error}); restore the job from a savepoint, or put a "
-                "copy of the table back"
+                f"{name} in {table.root} is not a Delta commit ({error}); put a copy of the table back, or move its "
+                "folder away and restore the job from a savepoint"
             ) from error
         yield version, actions
 

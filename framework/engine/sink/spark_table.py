@@ -57,7 +57,8 @@ def unreadable_table(path: str, error: Exception) -> SinkError:
     """Return the error of a table that Spark cannot read."""
     return SinkError(
         f"the Delta table {path} cannot be read. If a newer program has changed it, take a version of Delta that has "
-        f"its features; if its log is damaged, restore a savepoint or put the table back\n{all_said(error)}"
+        "its features; if its log is damaged, put a copy of the table back, or move its folder away and restore a "
+        f"savepoint\n{all_said(error)}"
     )
 
 

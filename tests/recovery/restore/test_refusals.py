@@ -158,3 +158,25 @@ def test_a_restore_without_a_table_that_is_killed_is_completed_by_the_same_call(
     assert begin is not None
     assert (begin.remade, begin.is_done) == (preview.remade, True)
     assert read_tables(job.files) == {}
+
+
+def test_a_table_whose_log_is_damaged_is_refused_before_anything_is_changed(
+    job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the damage came after the version; what the line advises is taken: without the folder it goes on."""
+    lost = Lost(job, tmp_path)
+    (lost.tables[0] / "_delta_log" / f"{1:020d}.json").write_text('{"add": {')
+    command = ["restore", str(tmp_path / "savepoints"), "one"]
+    assert main([*command, "--dry-run"]) == ExitCode.FAILED
+    line = capsys.readouterr().err
+    assert re.search(
+        r"the log \S+log cannot be taken back to version 0: .* is not a Delta commit .* move the folder", line
+    )
+    assert main(command) == ExitCode.FAILED
+    assert capsys.readouterr().err == line
+    assert job.epochs == [0]
+    lost.tables[0].rename(tmp_path / "away")
+    assert main([*command, "--dry-run"]) == ExitCode.FAILED
+    printed = COMMAND.search(capsys.readouterr().err)
+    assert printed is not None
+    assert main([*shlex.split(printed[1]), "--dry-run"]) == ExitCode.DONE
