@@ -410,7 +410,8 @@ def _message(one: _Case, two: _Case, difference: str, cause: str, names: tuple[s
     calls = "\n".join(_call(name, case) for name, case in zip(names, (one, two), strict=True))
     imports = [f"import {name}" for name in ("datetime", "decimal") if f"{name}." in calls]
     imports += ["from decimal import Decimal"] if "Decimal(" in calls else []
-    imports.append("from panekeeper.testing import Clock, Flush, Restart, Watermark, run")
+    used = [name for name in ("Clock", "Flush", "Restart", "Watermark") if f"{name}(" in calls]
+    imports.append(f"from panekeeper.testing import {', '.join([*used, 'run'])}")
     what = "where micro-batches end" if names[0] == "whole" else "whether the job was started again"
     program = "\n".join(f"    {line}" for line in "\n".join([*imports, "", calls]).splitlines())
     why = f"\nLikeliest cause: {cause}." if cause else ""
