@@ -21,30 +21,10 @@ from panekeeper.framework.core.panes.slot_runs import ROWS_KIND, SLICES_KIND, Sl
 from panekeeper.framework.core.steps import Rows, Step, Watermark
 from panekeeper.state.codec import decode_table
 from panekeeper.state.store import MemoryStore
+from tests.framework.core.batch_work import CountingStore
 
 RUN = 2**15
 S = 1_000_000
-
-
-class CountingStore(MemoryStore):
-    """Counts the calls, each of which is a round trip in Spark."""
-
-    calls = 0
-
-    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
-        """Count a read."""
-        self.calls += 1
-        return super().find(kind, slot, seq)
-
-    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
-        """Count a write."""
-        self.calls += 1
-        super().write(kind, slot, seq, value)
-
-    def remove(self, kind: str, slot: int, seq: int) -> None:
-        """Count a removal."""
-        self.calls += 1
-        super().remove(kind, slot, seq)
 
 
 @dataclass

@@ -7,29 +7,9 @@ import pytest
 from panekeeper import agg
 from panekeeper.framework.core.steps import Watermark
 from panekeeper.framework.declarations.windows import Session
-from panekeeper.state.store import MemoryStore
+from tests.framework.core.batch_work import CountingStore
 from tests.framework.core.panes.batch_cost import Cost
 from tests.framework.core.sessions.session_runs import SECOND, Item, SessionRun, aggregate_spec
-
-
-class CountingStore(MemoryStore):
-    """A store that counts the bytes that are read and written."""
-
-    def __init__(self, store: MemoryStore) -> None:
-        super().__init__()
-        self.header, self.entries, self.bytes = store.header, dict(store.entries), 2 * len(store.header or b"")
-
-    def find(self, kind: str, slot: int, seq: int) -> bytes | None:
-        """Count what is read."""
-        value = super().find(kind, slot, seq)
-        self.bytes += len(value or b"")
-        return value
-
-    def write(self, kind: str, slot: int, seq: int, value: bytes) -> None:
-        """Count what is written."""
-        super().write(kind, slot, seq, value)
-        self.bytes += len(value)
-
 
 NEW: list[Item] = [("row", f"key {number}", 600, 1, None) for number in range(10)]
 
@@ -48,9 +28,9 @@ def test_a_batch_costs_the_same_with_ten_times_as_many_sessions(age: int) -> Non
     costs = []
     for sessions in (2000, 20_000):
         run, cost = kept(sessions, age), Cost()
-        store = CountingStore(run.stores[0])
+        store = CountingStore(run.stores[0].header, run.stores[0].entries)
         cost.of(run.spec, store, Watermark(5 * SECOND), *run._steps(NEW, 0))
-        costs.append((cost.calls, store.bytes))
+        costs.append((cost.calls, store.stored_bytes))
     (calls, stored), (most_calls, most_stored) = costs
     assert most_calls <= 1.3 * calls
     assert most_stored <= 1.3 * stored
@@ -69,11 +49,11 @@ def test_a_batch_costs_the_same_with_ten_times_as_many_sessions_of_each_partitio
             times = range(begin * 100, (begin + 50) * 100, 100)
             run.batch([("row", key, time, 1, None) for key in keys for time in times])
             run.batch([("watermark", times[-1] + 20)])
-        store = CountingStore(run.stores[0])
+        store = CountingStore(run.stores[0].header, run.stores[0].entries)
         rows: list[Item] = [("row", key, end + 50, 1, None) for key in keys]
         outcome = cost.of(run.spec, store, Watermark((end + 10) * SECOND), *run._steps(rows, 0))
         assert outcome.open_panes == 20 * (sessions + 1)
-        costs.append((cost.calls, store.bytes))
+        costs.append((cost.calls, store.stored_bytes))
     (calls, stored), (most_calls, most_stored) = costs
     assert most_calls <= 1.3 * calls
     assert most_stored <= 1.3 * stored
