@@ -131,7 +131,7 @@ class PreparedBatch:
 def reserve(folder: CheckpointFolder, epoch: int, number: int, owner: str) -> bool:
     """Let nobody but this owner of the lease record a batch; return False if it is recorded already.
 
-    `owner` is the token of the lease. What an earlier owner has reserved is this one's from now on.
+    `owner` differs between starts. What an earlier owner has reserved is this one's from now on.
     """
     name, wanted = prepared_file(epoch, number), _reservation(owner)
     try:
@@ -151,7 +151,7 @@ def reserve(folder: CheckpointFolder, epoch: int, number: int, owner: str) -> bo
 def prepare(folder: CheckpointFolder, batch: PreparedBatch, owner: str = "") -> None:
     """Record a batch, which decides what it is. Its state is stored, and nothing has its rows yet.
 
-    `owner` is the token of the lease, by which the batch may be reserved. Raises `FileExistsError` if another process
+    `owner` is the one for which the batch may be reserved. Raises `FileExistsError` if another process
     has prepared this batch, completed it, or reserved it.
     """
     name, content = prepared_file(batch.epoch, batch.number), batch.to_bytes()

@@ -203,7 +203,7 @@ class BatchJournal:
         batch = read_prepared(self._folder, self.record.epoch, begun)
         if batch is None:  # a crash before 3; the large rows of another process may lie there, which stay
             self.lease.require_held()
-            if reserve(self._folder, self.record.epoch, begun, self.lease.token):
+            if reserve(self._folder, self.record.epoch, begun, self.lease.start):
                 return None
             batch = read_prepared(self._folder, self.record.epoch, begun)  # it was recorded at this moment
             if batch is None:  # or is reserved by a later owner of the lease
@@ -291,7 +291,7 @@ class BatchJournal:
         )
         self.lease.require_held()
         try:
-            prepare(self._folder, prepared, self.lease.token)
+            prepare(self._folder, prepared, self.lease.start)
         except FileExistsError as error:
             raise self._recorded_first(batch.number) from error
         if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer

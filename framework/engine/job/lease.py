@@ -99,6 +99,7 @@ class Lease:
         replaced: the owner from which it was taken over; None if the lease was free.
         is_continued: nobody else has held the lease since this object released it.
         last_control_file: the newest one before it was acquired; a later drain is one of its job.
+        start: what differs between starts, and stays the same while one job releases its lease and acquires it again.
     """
 
     def __init__(
@@ -108,6 +109,7 @@ class Lease:
         self.last_run: PreviousRun | None = None
         self.replaced: LeaseOwner | None = None
         self.is_continued, self.last_control_file = True, 0
+        self.start = uuid.uuid4().hex
         self._released: str | None = None  # token of the lease that this object had before
         self._folder, self._owner, self._log = folder, owner, logger("job", job=owner.name)
         self._now, self._watch = now, watch
@@ -117,11 +119,6 @@ class Lease:
         self._is_held = False
         self._expired: CheckpointInUse | None = None
         self._lock, self._done = threading.RLock(), threading.Event()
-
-    @property
-    def token(self) -> str:
-        """What differs between leases, also of one job that has acquired it again."""
-        return self._owner.token
 
     def acquire(self) -> None:
         """Acquire the lease, unless it is held already. Raises as the function `acquire`."""

@@ -48,6 +48,23 @@ def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, mon
     assert read_prepared(folder, 0, 1) is not None
 
 
+@pytest.mark.usefixtures("_spark")
+def test_a_job_records_the_batch_that_its_start_has_reserved_though_it_has_acquired_its_lease_anew(
+    tmp_path: Path,
+) -> None:
+    """A Python worker was slow in the first batch: the query is started again, and a heartbeat came in between."""
+    folder: Any = OnDisk(tmp_path)
+    folder.write("offsets/0", b"v1\n{}")
+    lease = acquire(folder, "readings")
+    record = JobRecord(name="readings", id="job", declaration={}, group_ids=(0,), versions={})
+    writer: Any = None
+    assert BatchJournal(files=folder, record=record, writer=writer, lease=lease, declared={}).complete() is None
+    lease.release("failed")
+    lease.acquire()
+    _prepare(folder, lease)
+    assert read_prepared(folder, 0, 0) is not None
+
+
 @pytest.fixture
 def _spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark says of the batch."""

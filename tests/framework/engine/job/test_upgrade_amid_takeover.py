@@ -100,10 +100,10 @@ def test_a_start_that_has_taken_over_runs_the_batch_and_the_paused_process_is_th
     job = TakenOver(tmp_path, monkeypatch)
     write_record(job.files, job.paused)
     writer: Any = None
-    tokens = list[str]()
+    starts = list[str]()
     for _ in range(2):
         lease = acquire(job.files, "readings")
-        tokens.append(lease.token)
+        starts.append(lease.start)
         start = BatchJournal(files=job.files, record=job.restart(), writer=writer, lease=lease, declared={})
         assert start.complete() is None
         with pytest.raises(FileExistsError):
@@ -113,8 +113,8 @@ def test_a_start_that_has_taken_over_runs_the_batch_and_the_paused_process_is_th
     write_record(job.files, job.taken_over)
     batch = PreparedBatch(number=8, epoch=0, spark_commit="", declaration=job.taken_over.declaration)
     with pytest.raises(FileExistsError):
-        prepare(job.files, batch, tokens[0])
-    prepare(job.files, batch, tokens[1])
+        prepare(job.files, batch, starts[0])
+    prepare(job.files, batch, starts[1])
     assert job.restart() == job.taken_over
     assert in_force(job.known.declaration, 8) is job.known.declaration
 
