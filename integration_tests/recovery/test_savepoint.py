@@ -367,6 +367,7 @@ def test_a_view_that_is_gone_is_made_again_from_its_log(saved: Saved, window: Wi
     assert sorted(map(str, readings.rows("view"))) == sorted(map(str, view))
     assert sorted(map(str, readings.rows("log"))) == sorted(map(str, log))
     assert readings.rows("log_metrics") == []
+    assert "view" in saved.save("two", decode=False).manifest.tables
 
 
 @pytest.mark.extended

@@ -22,6 +22,7 @@ from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.storage.delta_tables import owner_of, table_metadata, transactions_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
+from panekeeper.state.checkpoint.epochs import read_begin
 from panekeeper.state.checkpoint.folder import INPUTS_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches
 from panekeeper.state.prepared import last_prepared
@@ -75,6 +76,12 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
         raise SavepointRefused(
             f"{TABLES_FILE} in {folder.root} is gone, which says which tables belong to the job: a savepoint would "
             "lack them. Start the job once, which writes it, and try again"
+        )
+    begin = read_begin(folder)
+    if begin is not None and begin.remade:
+        raise SavepointRefused(
+            f"{folder.root} was restored without the {', '.join(begin.remade)}, which the next start makes: a "
+            "savepoint would lack them. Start the job once, and try again"
         )
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
     batch = last_prepared(folder, record, last_batches(folder)[1])

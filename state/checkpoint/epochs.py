@@ -61,7 +61,7 @@ class Begin:
         tables: role -> path of the tables that belong to the epoch.
         versions: role -> version to which a table is taken back; one that is not named stays as it is.
         emptied: paths of the views that are emptied.
-        remade: role -> path of the tables that are gone and do not go back: the next start makes them.
+        remade: role -> path of the tables that are gone and do not go back; empty again when a start has made them.
         batch: the last batch that the tables have from the epoch before, which is never run again; None: there is none.
         done: the `STEPS` that are done.
     """

@@ -8,13 +8,14 @@ id of this epoch, so that a start that was killed before it does it, and no star
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.session.settings import session_of_its_own
-from panekeeper.state.checkpoint.epochs import read_begin
+from panekeeper.state.checkpoint.epochs import read_begin, write_begin
 from panekeeper.state.log import logger
 from panekeeper.state.prepared import TableWrite
 from panekeeper.state.table_roles import kind_of, role_of, window_of
@@ -46,7 +47,7 @@ def make_views_again(
     does one whose log has parts of the results only (`results="discarding"`).
     """
     begin, transaction = read_begin(files), record.transaction("remade")
-    if begin is None:
+    if begin is None or not begin.remade:
         return
     for role in begin.remade:
         path, log, window = tables.get(role), role_of("log", window_of(role)), window_of(role)
@@ -68,6 +69,8 @@ def make_views_again(
             require_held()
             opened.merge(spark, newest, write, 0)
         _log.info("the %s %s was gone and is made again from the log %s", role, path, tables[log])
+    require_held()
+    write_begin(files, replace(begin, remade={}))  # until then no savepoint is made, which would have an empty view
 
 
 def newest_in_log(spark: SparkSession, log: str, spec: JobSpec, write: TableWrite) -> DataFrame:

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 from panekeeper.recovery.cli.command import ExitCode
 from panekeeper.recovery.cli.main import main
+from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.state.checkpoint.epochs import read_begin
 from panekeeper.state.checkpoint.job_record import read_tables
@@ -158,6 +159,8 @@ def test_a_restore_without_a_table_that_is_killed_is_completed_by_the_same_call(
     assert begin is not None
     assert (begin.remade, begin.is_done) == (preview.remade, True)
     assert read_tables(job.files) == {}
+    with pytest.raises(SavepointRefused, match="was restored without the log, which the next start makes"):
+        savepoint(job.folder, "two", to=archive)
 
 
 def test_a_table_whose_log_is_damaged_is_refused_before_anything_is_changed(
