@@ -81,7 +81,7 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_tables
 from panekeeper.state.compatibility import as_recorded, compare_declarations
 from panekeeper.state.history import in_force
-from panekeeper.state.prepared import PreparedBatch, TableWrite, is_recorded
+from panekeeper.state.prepared import PreparedBatch, TableWrite, as_computed, is_recorded
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import WindowStore
 from panekeeper.state.table_roles import role_of
@@ -263,7 +263,7 @@ def _last_batch(files: Files) -> int:
 def _pipeline(job: DeltaJob, files: Files, record: JobRecord, batch: int) -> Pipeline:
     """Return the pipeline with the history of the job. Raises `CheckpointError` if it is another one."""
     require_job(record, job)
-    known = replace(record, declaration=in_force(record.declaration, batch))
+    known = replace(record, declaration=in_force(as_computed(files, record).declaration, batch))
     declared = as_recorded(job.pipeline.declaration(), job.pipeline.intake.key_groups or len(record.group_ids))
     changes = compare_declarations(known.declaration, declared)
     lines = [str(difference) for one in changes for difference in one.differences]

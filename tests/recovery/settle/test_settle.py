@@ -12,8 +12,11 @@ from panekeeper import DeclarationError, SavepointRefused, Session, TimeInterval
 from panekeeper.framework.builder.outputs import DeltaJob
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
-from panekeeper.recovery.settle.settle import _last_batch
-from panekeeper.state.checkpoint.folder import prepared_file
+from panekeeper.recovery.settle.settle import _last_batch, _pipeline
+from panekeeper.state.checkpoint.folder import LocalFolder, prepared_file
+from panekeeper.state.checkpoint.job_record import JobRecord
+from panekeeper.state.compatibility import as_recorded
+from panekeeper.state.prepared import PreparedBatch, prepare
 from tests.recovery.conftest import FakeCheckpoint
 
 DECLARED: dict[str, Any] = {"aggregates": {"n": agg.count()}, "schema": "k string, at timestamp, last boolean"}
@@ -53,6 +56,19 @@ def test_jobs_whose_results_would_not_get_everywhere_are_refused(declare: Callab
     """Before anything is read."""
     with pytest.raises(DeclarationError, match=message):
         settle("checkpoint", declare())
+
+
+def test_a_settlement_computes_by_the_declaration_of_the_last_batch(tmp_path: Path) -> None:
+    """The one of another start was written after that, when it went on: no batch was computed by it."""
+    files, job = LocalFolder(tmp_path), job_of()
+    ran = as_recorded(job.pipeline.declaration(), 1)
+    late = {**ran, "window.interval_duration_us": 7}
+    record = JobRecord(name=job.pipeline.intake.name, id="job", declaration=late, group_ids=(0,), versions={})
+    files.write("offsets/8", b"v1")
+    prepare(files, PreparedBatch(number=8, epoch=0, spark_commit="", declaration=ran))
+    files.write("commits/8", b"{}")
+    place: Any = files
+    assert _pipeline(job, place, record, 8).declaration() == job.pipeline.declaration()
 
 
 def test_a_window_among_several_that_cannot_be_settled_is_named() -> None:
