@@ -29,6 +29,7 @@ import fcntl
 import json
 import os
 import re
+import time
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -57,6 +58,9 @@ COMMITS_FOLDER = "commits"
 SOURCES_FOLDER = "sources"
 STATE_FOLDER = "state"
 METADATA_FILE = "metadata"
+
+_LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.1
+"""Who replaces a small file holds its lock for the time of one write."""
 
 SPARK_NAMES = (OFFSETS_FOLDER, COMMITS_FOLDER, SOURCES_FOLDER, STATE_FOLDER, METADATA_FILE)
 """What Spark keeps in a checkpoint."""
@@ -232,13 +236,25 @@ class LocalFolder(JsonFiles):
         path = self.path / name
         lock = os.open(path.with_name(".lock"), os.O_RDWR | os.O_CREAT, 0o666)  # one for all files of the folder
         try:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            self._lock(lock, name)
             if self.read(name) != old:
                 raise FileExistsError(f"{name} in {self.root} was replaced meanwhile")
             self.write(name, new, replace=True)
         finally:
             os.close(lock)
+
+    def _lock(self, descriptor: int, name: str) -> None:
+        """Lock a file. A process that is suspended while it holds the lock is not waited for (A2)."""
+        for _ in range(_LOCK_ATTEMPTS):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(_LOCK_PAUSE_S)
+            except OSError:  # a file system without locks
+                return
+            else:
+                return
+        raise FileExistsError(f"{name} in {self.root} is being replaced by another process")
 
     def remove(self, name: str) -> None:
         _remove_checksum(self.path / name)

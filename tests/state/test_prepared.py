@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -145,6 +148,21 @@ def test_an_owner_that_is_overtaken_while_it_takes_a_reservation_over_has_not_go
     assert read_prepared(LocalFolder(tmp_path), 2, 7) == (BATCH if who == "records" else None)
     with pytest.raises(FileExistsError):
         prepare(LocalFolder(tmp_path), replace(BATCH, is_flush=False), "second")
+
+
+def test_a_process_that_was_suspended_while_it_replaced_a_file_is_not_waited_for(
+    folder: LocalFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start asks some times, ends, and says why; once the other process goes on, it gets the batch."""
+    waited = list[float]()
+    monkeypatch.setattr(time, "sleep", waited.append)
+    assert reserve(folder, 2, 7, "first")
+    suspended = os.open(folder.path / PREPARED_FOLDER / ".lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(suspended, fcntl.LOCK_EX)
+    assert not reserve(folder, 2, 7, "second")
+    assert sum(waited) == pytest.approx(5)
+    os.close(suspended)
+    assert reserve(folder, 2, 7, "second")
 
 
 def test_a_batch_that_was_recorded_before_it_said_by_which_declaration_is_of_that_in_the_record(
