@@ -59,7 +59,7 @@ _NEAR_DAYS = (pa.scalar(date(1583, 1, 1), pa.date32()), pa.scalar(date(9999, 12,
 _CALENDAR = b"org.apache.spark.legacyDateTime"
 """A key in the footer of files with days or times of the Julian calendar."""
 _EXACT_DIGITS = 15  # a decimal of so many digits is the same one after it was a double
-_REFUSED = "append-only"
+_REFUSED = "Delta table is append-only"
 """What the library says of a table that refuses a commit, by the class of error that it has for conflicts, too."""
 _log = logger("sink")
 

@@ -15,7 +15,7 @@ from deltalake.schema import PrimitiveType
 
 from panekeeper.framework.declarations.errors import OutputNotWritable, SchemaMismatch, SinkError
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
-from panekeeper.framework.engine.sink.library_table import FENCED, PAUSES_S, REPLACED, LibraryTable
+from panekeeper.framework.engine.sink.library_table import FENCED, PAUSES_S, REPLACED, LibraryTable, _Snapshot
 
 APP = "readings/log@0123456789ab#0"
 TIME = pa.timestamp("us", tz="UTC")
@@ -377,6 +377,18 @@ def test_what_the_table_itself_refuses_is_no_conflict(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTable, match=r"it refuses the commit: .* append-only"):
         merge(commits, panes(("a", 0, 2.0, 1)), 1)
     assert waited == []
+
+
+def test_the_name_of_a_table_is_not_taken_for_what_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk is full below a folder that is called so: that is no word of the table, and Spark could do no more."""
+    path = make(tmp_path / "append-only", LOG)
+
+    def full(*_: object) -> None:
+        raise OSError(f"No space left on device: {path}/part-0.parquet")
+
+    monkeypatch.setattr(_Snapshot, "append", full)
+    with pytest.raises(SinkError, match=r"No space left on device: .*append-only"):
+        LibraryTable(path, sleep=lambda _: None).append(log_rows("a"), APP, 0)
 
 
 @pytest.mark.parametrize("is_cleaned_by_us", [True, False])
