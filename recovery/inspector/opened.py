@@ -23,6 +23,7 @@ from panekeeper.recovery.storage.locations import Location, checkpoint_at, open_
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, JOB_FILE, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_tables
+from panekeeper.state.prepared import as_computed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -121,6 +122,7 @@ def _opened(files: Files, batch: int | None, s3: S3Options | None, spark: SparkS
     record = read_record(files)
     if record is None:
         raise no_checkpoint(files, JOB_FILE)
+    record = as_computed(files, record)
     committed = batch_numbers(files, COMMITS_FOLDER)
     if not committed:
         raise CheckpointError(f"no batch of {files.root} was committed yet, so there is no state to show")
