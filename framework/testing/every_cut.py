@@ -38,7 +38,7 @@ _LAST = Watermark("9999-12-31")
 """Completes all panes."""
 _BY_BATCH = {"batch", "firing"}
 """Columns that say where batches ended (docs/semantics.md section 10.1)."""
-_PLACE = ("port", "pane_start", "session_start")
+_PLACE = ("port", "pane_start", "pane_end", "session_start")
 _MOST_RUNS = 400
 """So often a difference is played while it is made smaller."""
 

@@ -22,7 +22,7 @@ from tests.laws.user_code import __all__ as users
 
 BY_BATCH = frozenset({"batch", "firing"})
 """Columns that say where batches ended, or which key group it was (docs/semantics.md section 10.1)."""
-PLACE = ("port", "pane_start", "session_start")
+PLACE = ("port", "pane_start", "pane_end", "session_start")
 ROUNDS_ZERO = ("agg.min", "agg.max", "agg.arg_min", "agg.arg_max")
 """Either of 0.0 and -0.0 may be their result (docs/semantics.md section 11)."""
 

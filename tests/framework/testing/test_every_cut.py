@@ -246,6 +246,20 @@ def test_an_aggregate_that_counts_in_an_attribute_is_found() -> None:
     assert_survives_restarts(declaration, rows)
 
 
+def test_panes_that_begin_together_are_told_apart_by_their_ends() -> None:
+    """Events are in order within a pane (docs/semantics.md section 1.3); these come pane by pane in a micro-batch."""
+
+    class Entering(Forgetful):
+        events: ClassVar[frozenset[EventType]] = frozenset({EventType.INSERTION})
+
+        def handle_event(self, event: Event, emit: Emit) -> None:
+            for value in event.column("v").tolist():
+                emit(rows=value)
+
+    declaration = TIMED | {"window": Cumulate(1, 2)} | operator(Entering())
+    assert_same_for_every_cut(declaration, [{"k": "a", "t": 0, "v": 0}, {"k": "a", "t": 0, "v": 1}], tries=2)
+
+
 def test_what_fires_by_batches_survives_restarts() -> None:
     """It depends on where batches end, as it is declared to do."""
     declaration = TIMED | {"window": TimeInterval(10, emit="on_update")}
