@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from panekeeper.framework.core import repeats
 from panekeeper.framework.core.aggregates.sums import CountAccumulator
@@ -29,7 +30,18 @@ from panekeeper.framework.testing import capsule
 from panekeeper.framework.testing.memory_intake import MemoryIntake
 from panekeeper.framework.testing.run_in_memory import MemoryJob
 from panekeeper.state.store import MemoryStore
-from tests.laws.declarations import ARRIVAL, BY_ROW, PANES, SESSION, WINDOWS
+from tests.laws.calls import call
+from tests.laws.declarations import (
+    ARRIVAL,
+    BY_ROW,
+    COLUMNS,
+    PANES,
+    SESSION,
+    WINDOWS,
+    Declaration,
+    declarations,
+    schema_of,
+)
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,7 @@ class Defect:
         laws: those that can find it.
         kinds: declarations that can show it.
         words: texts that are all in such a declaration.
+        declaration: the one that shows it, where that is rare: drawn among sliding windows it took 154 examples.
     """
 
     name: str
@@ -53,6 +66,14 @@ class Defect:
     laws: tuple[str, ...]
     kinds: tuple[str, ...] = (PANES,)
     words: tuple[str, ...] = ()
+    declaration: Declaration | None = None
+
+    @property
+    def declared(self) -> st.SearchStrategy[Declaration]:
+        """What is drawn to find it."""
+        if self.declaration is not None:
+            return st.just(self.declaration)
+        return declarations(self.kinds).filter(lambda one: all(word in repr(one.options) for word in self.words))
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
@@ -148,7 +169,14 @@ DEFECTS = (
     ),
     Defect("late rows get lost", Quarantine, "add_late", lambda _: lambda *_, **__: None, ("rows",)),
     Defect("late rows lose the columns that order them", MemoryIntake, "__init__", _without_order, ("rows",)),
-    Defect("a capsule has two of one object", capsule, "_joined", lambda _: lambda spec: spec, ("stored",)),
+    Defect(
+        "a capsule has two of one object",
+        capsule,
+        "_joined",
+        lambda _: lambda spec: spec,
+        ("stored",),
+        words=("Lasting",),
+    ),
     Defect(
         "large integers end the job", Quantiles, "entries_of", _of_exact_doubles, ("cuts",), words=("agg.quantiles",)
     ),
@@ -186,8 +214,16 @@ DEFECTS = (
         "pass_idle",
         _keeps_the_count,
         ("ticks", "cuts"),
-        (ARRIVAL,),
-        ("AnyOf", "Sliding"),
+        declaration=Declaration(
+            ARRIVAL,
+            {
+                "window": call(
+                    "Sliding", evict=call("Time", 0.5), trigger=call("AnyOf", call("Count", 2), call("Time", 3))
+                ),
+                "aggregates": {"n": call("agg.count")},
+                "schema": schema_of(COLUMNS, "timestamp"),
+            },
+        ),
     ),
     Defect("what fires is told too late", panes, "_ends_and_closes", _a_second_late, ("stored",)),
     Defect("a restart loses firings", MemoryStore, "copy", _without_firings, ("cuts",), (PANES,), ("discard_age",)),

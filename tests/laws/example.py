@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from panekeeper import DeclarationError, InputError
-from tests.laws.declarations import DRAW, KINDS, Declaration, declarations
+from tests.laws.declarations import DRAW, Declaration, declarations
 from tests.laws.histories import History, histories
 from tests.laws.laws import LAWS, applying, base_of
 from tests.laws.playing import PLAYED, Broken, Play, report
@@ -33,12 +33,10 @@ class Example:
 
 @st.composite
 def examples(
-    draw: DRAW, laws: Sequence[str] = tuple(LAWS), kinds: Sequence[str] = KINDS, words: Sequence[str] = ()
+    draw: DRAW, laws: Sequence[str] = tuple(LAWS), declared: st.SearchStrategy[Declaration] | None = None
 ) -> Example:
-    """Draw a declaration of these kinds, with all of these words in it, and histories, each with one of the laws."""
-    declared = declarations(kinds)
-    if words:
-        declared = declared.filter(lambda one: all(word in repr(one.options) for word in words))
+    """Draw a declaration, any one if it is not said which, and histories, each with one of the laws."""
+    declared = declarations() if declared is None else declared
     declaration, found = draw(declared), []
     for _ in range(HISTORIES):
         history = draw(histories)

@@ -25,7 +25,7 @@ def test_each_defect_is_found(defect: Defect) -> None:
         suppress_health_check=[*HealthCheck],
         phases=[Phase.generate],
     )
-    @given(examples(defect.laws, defect.kinds, defect.words))
+    @given(examples(defect.laws, defect.declared))
     def play(example: Example) -> None:
         require(example)
 
