@@ -12,7 +12,7 @@ others alone have, there is nothing to take back: it stays as it is.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -47,7 +47,6 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH, JobRecord, last_epochs, read_record, read_tables
 from panekeeper.state.errors import CheckpointError, StateError
-from panekeeper.state.history import declarations_by_window
 from panekeeper.state.table_roles import is_owned, kind_of, role_of, window_of
 
 if TYPE_CHECKING:
@@ -200,16 +199,22 @@ def gone_tables(manifest: Manifest, s3: S3Options) -> dict[str, str]:
     return {role: path for role, (path, names) in tables.items() if not versions_in(names, COMMIT)}
 
 
-def is_made_again(manifest: Manifest, role: str, gone: Collection[str]) -> bool:
-    """Return whether the next start can make a table that is gone again, from others or because it is a mere record.
+def lost_tables(record: Callable[[], JobRecord], gone: Collection[str]) -> dict[str, str]:
+    """Return role -> why, of the tables that are gone and that the next start cannot make again.
 
-    A view is made from its log, if that has the results whole. The metrics and the downtime say how the job went, and
-    nothing is computed from them. Results are in the log alone, and refused rows in the quarantine.
+    A view is made from its log, if that tells what it had by the `record` of the savepoint, which is read only then.
+    The metrics and the downtime say how the job went, and nothing is computed from them. Results are in the log alone,
+    and refused rows in the quarantine: there `why` is empty.
     """
-    if kind_of(role) != "view":
-        return role in ("metrics", "downtime")
-    declared = declarations_by_window(manifest.declaration).get(window_of(role), {})
-    return role_of("log", window_of(role)) not in gone and declared.get("window.results") != "discarding"
+    lost = dict[str, str]()
+    for role in gone:
+        if kind_of(role) != "view":
+            lost |= {} if role in ("metrics", "downtime") else {role: ""}
+        elif role_of("log", window_of(role)) in gone:
+            lost[role] = "is gone, too"
+        elif (why := record().why_unlike_view(window_of(role))) is not None:
+            lost[role] = why
+    return lost
 
 
 def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tuple[str, ...]:
@@ -233,13 +238,14 @@ def require_confirmed(
     checkpoint: Location | None,
     tables: Collection[Location],
     gone: Mapping[str, str],
+    lost: Mapping[str, str],
     begin_anew: Collection[str],
 ) -> None:
     """Refuse a restore that changes what only the manifest names, or lacks a table that cannot be made again.
 
     The message has the command that permits all of it. `checkpoint` is the folder that the caller named, None if none;
     `tables` are those that the caller named, `begin_anew` the roles of tables that may begin empty; `gone` as from
-    `gone_tables`.
+    `gone_tables`, `lost` as from `lost_tables`.
     """
     manifest, target = shared.manifest, shared.target
     if there := [role for role in begin_anew if role not in gone]:
@@ -249,9 +255,7 @@ def require_confirmed(
         )
     missing = tuple(path for path in unconfirmed_tables(shared, tables) if path not in gone.values())
     is_there = target.current is not None
-    lost = {
-        role: path for role, path in gone.items() if role not in begin_anew and not is_made_again(manifest, role, gone)
-    }
+    lost = {role: reason for role, reason in lost.items() if role not in begin_anew}
     if not missing and not lost and (checkpoint is not None or is_there):
         return
     named = {place_of(str(path)) for path in tables}
@@ -266,8 +270,9 @@ def require_confirmed(
     unnamed = [path for path in missing if path not in others]
     why, first = list[str](), list[str]()
     if lost:
-        tables_lost = " and ".join(f"the {role} {path}" for role, path in lost.items())
+        tables_lost = " and ".join(f"the {role} {gone[role]}" for role in lost)
         why.append(f"{tables_lost} {'is' if len(lost) == 1 else 'are'} gone, and a savepoint has versions, not rows")
+        why += [f"the {role} cannot be made from its log, which {reason}" for role, reason in lost.items() if reason]
         first.append("mount the volume or put a copy back, or else let what is lost begin empty")
     if unnamed or (not is_there and checkpoint is None):
         of = f"the checkpoint {target.root.root} does not name {', '.join(unnamed)} as its own"
@@ -333,12 +338,13 @@ def preview_restore(
     *,
     spark: SparkSession | None,
     gone: Mapping[str, str],
+    lost: Collection[str] = (),
     tables_are_back: bool = False,
 ) -> RestorePreview:
     """Return what a restore would change. Raises `TableVersionLost`; `DamagedSavepoint` for an epoch beyond all bounds.
 
     `tables_are_back`: the current epoch is that of this restore, and some tables, or all, may be back already: their
-    versions are needed no more. `gone` as from `gone_tables`: these do not go back.
+    versions are needed no more. `gone` as from `gone_tables`: these do not go back; `lost` as from `lost_tables`.
     """
     manifest, target = shared.manifest, shared.target
     # The checkpoint may be an older copy: no epoch is used twice that a table knows.
@@ -369,7 +375,7 @@ def preview_restore(
         tables=_table_changes(shared, spark, gone, tables_are_back=tables_are_back),
         epoch=epoch,
         remade=gone,
-        filled=tuple(role for role in gone if kind_of(role) == "view" and is_made_again(manifest, role, gone)),
+        filled=tuple(role for role in gone if kind_of(role) == "view" and role not in lost),
     )
 
 

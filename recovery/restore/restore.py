@@ -39,12 +39,13 @@ from panekeeper.recovery.restore.checks import (
     Target,
     epochs_in_tables,
     gone_tables,
+    lost_tables,
     preview_restore,
     require_confirmed,
     target_at,
 )
 from panekeeper.recovery.savepoint.catalog import require_no_overlap, show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import checked_copy, write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_files import checked_copy, read_saved_record, write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
@@ -108,7 +109,8 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         tables: paths of the Delta tables that may be taken back, beside those that the checkpoint there names as its
             own. Needed if there is no checkpoint, as in a new folder or after a loss.
         begin_anew: roles of tables, such as `log` and `quarantine`, that are gone and may begin empty. A view that is
-            gone is made again from its log by the next start; metrics and downtime begin empty without being named.
+            gone is made again by the next start if its log tells what it had; metrics and downtime begin empty without
+            being named.
         dry_run: only return what would be changed, on every path. Raises what the restore would raise: the savepoint is
             read whole.
         s3: how S3 is reached.
@@ -143,10 +145,11 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         shared = SharedTables.of(manifest, target)
         are_back = completes and pending is not None and "taken back" in pending.done
         gone = dict(pending.remade) if completes and pending is not None else gone_tables(manifest, root.s3)
+        lost = lost_tables(lambda: read_saved_record(archive, manifest), gone)
         if not are_back:
             anew = gone if completes else begin_anew  # which was confirmed
-            require_confirmed(shared, archive.location, checkpoint, tables, gone, anew)
-        preview = preview_restore(shared, spark=spark, gone=gone, tables_are_back=completes)  # 1
+            require_confirmed(shared, archive.location, checkpoint, tables, gone, lost, anew)
+        preview = preview_restore(shared, spark=spark, gone=gone, lost=lost, tables_are_back=completes)  # 1
         if dry_run:
             if not completes:
                 with checked_copy(archive, manifest, progress) as copy:

@@ -206,6 +206,19 @@ def write_checkpoint(
             raise _never_written(path, str(error)) from error
 
 
+def read_saved_record(archive: Archive, manifest: Manifest) -> JobRecord:
+    """Return what a savepoint has of its job. Raises `DamagedSavepoint`, or as `read_record`."""
+    with tempfile.TemporaryDirectory(prefix="panekeeper-record-") as scratch:
+        folder = LocalFiles(Path(scratch))
+        for file in manifest.files:
+            if file.path == layout.JOB_FILE:
+                _write(archive, file, folder)
+        record = read_record(folder)
+    if record is None:
+        raise DamagedSavepoint(f"{layout.JOB_FILE} of savepoint {manifest.name!r} is empty; use another savepoint")
+    return record
+
+
 @contextmanager
 def temporary_copy(archive: Archive, manifest: Manifest) -> Iterator[str]:
     """Provide the full name of a folder on this host with a savepoint's checkpoint, while the block lasts."""

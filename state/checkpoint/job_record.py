@@ -29,6 +29,8 @@ from panekeeper.state.checkpoint.folder import (
 )
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.errors import CorruptState, StateVersionError
+from panekeeper.state.history import declarations_by_window
+from panekeeper.state.table_roles import role_of
 
 MAX_EPOCH = 100_000
 """How often a job can have been reset or restored: a restore writes a number for each earlier epoch to each table."""
@@ -38,6 +40,9 @@ OWNER = "panekeeper/owner"
 
 TRANSACTION = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
 """Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
+
+_IF_ANY = ("former", "unlike_views")
+"""Fields that are stored only if there is something in them."""
 
 _PACKAGES = ("panekeeper", "pyspark", "delta-spark", "pyarrow", "numpy")
 
@@ -59,6 +64,8 @@ class JobRecord:
             Spark.
         former: id -> last epoch known, of the checkpoints whose place this one has taken by a restore to another
             folder: tables may have rows of batches that the restore has discarded.
+        unlike_views: roles of the logs that do not tell what their views have: they have results of before a reset, or
+            lack those of before they began anew. Noted by each start (`framework/engine/job/view_again.py`).
     """
 
     name: str
@@ -70,10 +77,11 @@ class JobRecord:
     state_version: int = STATE_VERSION
     settings: Mapping[str, str] = field(default_factory=dict)
     former: Mapping[str, int] = field(default_factory=dict)
+    unlike_views: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the record as JSON-able fields; without `former` if there are none."""
-        return {name: value for name, value in asdict(self).items() if name != "former" or value}
+        """Return the record as JSON-able fields; without `former` and `unlike_views` if there are none."""
+        return {name: value for name, value in asdict(self).items() if name not in _IF_ANY or value}
 
     def transaction(self, table: str) -> str:
         """Return the id under which this job commits to one of its tables; the version is the batch's number."""
@@ -91,6 +99,17 @@ class JobRecord:
         """
         return f"{self.name}@{self.id}#{self.epoch}#settled"
 
+    def why_unlike_view(self, window: str) -> str | None:
+        """Return why a window's view cannot be made from its log, as the end of "its log, which ..."; None: it can."""
+        declared = declarations_by_window(self.declaration).get(window, {})
+        if role_of("log", window) in self.unlike_views:
+            return "has results of before a reset, or began anew"
+        if declared.get("window.results") == "discarding":
+            return "has parts of the results"
+        if "operator" in declared:  # as many as it emits at one event, or at several between two firings
+            return "may have several rows of an operator with the same number"
+        return None
+
     def earlier_epochs(self, *, before: int) -> list[JobRecord]:
         """Return the record as it was, or would have been, in each epoch before this one, also under former ids."""
         of_ids = {self.id: before - 1, **self.former}
@@ -104,7 +123,8 @@ class JobRecord:
         try:
             if problem := version_problem(value["state_version"]):
                 raise StateVersionError(problem)
-            record = JobRecord(**{**value, "group_ids": tuple(value["group_ids"])})
+            tuples = {name: tuple(value.get(name, ())) for name in ("group_ids", "unlike_views")}
+            record = JobRecord(**{**value, **tuples})
             former = sum(epoch + 1 for epoch in record.former.values())
         except (KeyError, TypeError, AttributeError) as error:
             raise CorruptState(

@@ -38,7 +38,7 @@ from panekeeper.framework.engine.job.table_checks import (
     take_tables,
     without_columns_of_no_table,
 )
-from panekeeper.framework.engine.job.view_again import make_views_again
+from panekeeper.framework.engine.job.view_again import make_views_again, with_logs_unlike_views
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
@@ -172,6 +172,7 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     record = without_columns_of_no_table(record, found)
     pipeline = with_history(pipeline, record)
     fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
+    record = with_logs_unlike_views(files, record, paths, fitting, written)
     take_tables(files, record, tables, pipeline.spec, writer, found)
     make_views_again(files, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)
     write_ports(files, [port_delay(port.intake) for port in pipeline.ports])

@@ -83,7 +83,8 @@ _ANEW = "restore a savepoint with --begin-anew {}, which lets it begin empty"
 _WAYS_OUT = {
     "log": _ANEW.format("log"),
     "quarantine": _ANEW.format("quarantine"),
-    **dict.fromkeys(("view", "metrics", "downtime"), _RESTORE),
+    "view": f"{_RESTORE} or says why it cannot",
+    **dict.fromkeys(("metrics", "downtime"), _RESTORE),
 }
 """Kind of a table that is gone -> what a restore does about it (`recovery/restore/checks.py`)."""
 _PROBE = ".panekeeper-can-write"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
@@ -17,6 +18,7 @@ from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.state.checkpoint.epochs import read_begin
+from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import read_tables
 from tests.recovery.conftest import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
@@ -141,6 +143,44 @@ def test_a_dry_run_says_what_becomes_of_tables_that_are_gone(
     printed = COMMAND.search(capsys.readouterr().err)
     assert printed is not None
     assert main(shlex.split(printed[1])) == ExitCode.DONE
+
+
+UNLIKE: dict[str, tuple[dict[str, object], str]] = {
+    "a reset, or a log begun anew": ({"unlike_views": ["log"]}, "has results of before a reset, or began anew"),
+    "discarding": ({"declaration": {"window.results": "discarding"}}, "has parts of the results"),
+    "an operator": (
+        {"declaration": {"operator": "Spread"}},
+        "may have several rows of an operator with the same number",
+    ),
+}
+"""What the record of a savepoint says, and why the log does not tell what the view had."""
+
+
+@pytest.mark.parametrize("unlike", UNLIKE)
+def test_a_view_that_its_log_does_not_tell_is_refused_until_it_may_begin_empty(
+    unlike: str, job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line says why, the dry run, too; its command lets the view begin empty, and says so."""
+    fields, why = UNLIKE[unlike]
+    stored = json.loads(job.files.read(JOB_FILE))
+    job.put(JOB_FILE, json.dumps({**stored, **fields}))
+    for role in ("log", "view"):
+        refuse(tmp_path / role, OWN.replace("quarantine", role), 2)
+    job.tables(log=str(tmp_path / "log"), view=str(tmp_path / "view"))
+    savepoint(job.folder, "one", to=tmp_path / "savepoints")
+    shutil.rmtree(tmp_path / "view")
+    command = ["restore", str(tmp_path / "savepoints"), "one"]
+    assert main(command) == ExitCode.FAILED
+    line = capsys.readouterr().err
+    assert main([*command, "--dry-run"]) == ExitCode.FAILED
+    assert capsys.readouterr().err == line
+    assert f"the view {tmp_path}/view is gone, " in line
+    assert f"; and the view cannot be made from its log, which {why}. Nothing was changed; " in line
+    printed = COMMAND.search(line)
+    assert printed is not None
+    assert printed[1].endswith(" --begin-anew view")
+    assert main([*shlex.split(printed[1]), "--dry-run"]) == ExitCode.DONE
+    assert f"table view: {tmp_path}/view is gone; the next start makes it empty" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("step", STEPS)
