@@ -21,7 +21,8 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "kafka.md"
 @pytest.mark.extended
 def test_the_program_of_the_guide_reads_a_topic(topic: Topic) -> None:
     """As printed, but for the broker, the topic, the folder, and that it ends when the topic is read."""
-    lines = [json.dumps({"sensor": "a", "at": "2026-03-01T12:00:00Z", "value": number}) for number in range(20)]
+    minutes = (*range(20), 30)
+    lines = [json.dumps({"sensor": "a", "at": f"2026-03-01T12:{one:02d}:00Z", "value": one}) for one in minutes]
     topic.broker.send(topic.name, [("a", line) for line in (*lines[:5], "no reading", *lines[5:])])
     (program,) = [block.text for block in blocks_of(GUIDE) if block.language == "python"]
     for printed, here in [
@@ -33,5 +34,5 @@ def test_the_program_of_the_guide_reads_a_topic(topic: Topic) -> None:
         assert printed in program
         program = program.replace(printed, here)
     exec(program, {"__name__": "guide"})  # noqa: S102 -- our own page
-    assert sorted(row["mean"] for row in topic.rows("mean")) == [4.5, 9.5]
+    assert sorted(row["mean"] for row in topic.rows("mean")) == [4.5, 14.5]
     assert [row["reason"] for row in topic.rows("mean_quarantine")] == ["not a reading"]
