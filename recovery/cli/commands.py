@@ -312,7 +312,9 @@ RESTORES = (
                 "--table", "PATH", "a Delta table that may go back, if the checkpoint does not name it as its own"
             ),
             repeated(
-                "--begin-anew", "ROLE", "let a table begin empty that is gone and cannot be made again: log, quarantine"
+                "--begin-anew",
+                "ROLE",
+                "let a table begin empty that is gone and cannot be made again: log, quarantine, at times view",
             ),
             flag("--dry-run", "only print what would change, path by path; what the restore refuses, this does, too"),
             *S3,

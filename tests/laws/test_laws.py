@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, assume, given, settings
 
 from tests.laws.example import Example, examples, require
 
-OFTEN = 12
+OFTEN = 8
 """So many times as many examples as of other tests: here, they draw from everything there is."""
 
 
