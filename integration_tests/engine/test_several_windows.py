@@ -153,7 +153,7 @@ def test_a_window_is_upgraded_cloned_and_reset_as_the_only_one_of_a_job(readings
     with pytest.raises(IncompatibleCheckpoint, match="windows: absent in the checkpoint, 'day' now"):
         more.start(checkpoint=readings.checkpoint)
     shorter = declared(readings, minute=TimeInterval(30), burst=BURST)
-    with pytest.raises(IncompatibleCheckpoint, match=r"minute: window\.interval_duration_us"):
+    with pytest.raises(IncompatibleCheckpoint, match=r"minute: window\.interval_duration: 1m in the checkpoint"):
         shorter.start(checkpoint=readings.checkpoint)
 
     savepoint(readings.checkpoint, "one", to=readings.folder / "savepoints", spark=readings.spark)
