@@ -76,7 +76,8 @@ def column_read_by(policy: Policy) -> str | None:
 
 
 def _refusal(policy: Any, role: Role, what: str) -> str:
-    built_in = ", ".join(each.__name__ for each in _subclasses(Policy) if role in each.policy_roles)
+    ours = (each for each in _subclasses(Policy) if each.__module__ == Policy.__module__)
+    built_in = ", ".join(each.__name__ for each in ours if role in each.policy_roles)
     return f"{what} is {policy!r}, which cannot {role.value}: use {built_in} or a UserPolicy"
 
 
