@@ -34,8 +34,8 @@ class _End(IntEnum):
     RESTART = 2
 
 
-_LAST = Watermark("9999-12-31")
-"""Completes all panes."""
+_FIRST, _LAST = Watermark("0001-01-01"), Watermark("9999-12-31")
+"""Completes no pane; completes all. Without either the watermark would follow the rows, and so the micro-batches."""
 _BY_BATCH = {"batch", "firing"}
 """Columns that say where batches ended (docs/semantics.md section 10.1)."""
 _PLACE = ("port", "pane_start", "pane_end", "session_start")
@@ -219,8 +219,11 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
     is_one = names == (None,)
     batches: list[Any] = [[item] if is_one and isinstance(item, Mapping) else item for item in script]
     is_flushed = bool(batches) and isinstance(batches[-1], Flush)
-    if any(port.has_panes for port in declared.ports) and not is_flushed:
+    has_panes = any(port.has_panes for port in declared.ports)
+    if has_panes and not is_flushed:
         batches.append(_LAST)
+    elif has_panes and not _has_watermark(batches):
+        batches.insert(0, _FIRST)
     with_script(declared, batches)
     items, ends = list[Any](), list[_End]()
     for item in batches:
@@ -233,6 +236,12 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
         items += found
         ends += [*[_End.NONE] * (len(found) - 1), _End.CUT] if found else []
     return _Case(items=tuple(items), ends=tuple(ends), ports=names)
+
+
+def _has_watermark(batches: Sequence[Any]) -> bool:
+    """Return whether there is one in a script, also among rows."""
+    parts = (part for item in batches for part in ([item] if isinstance(item, Step | Mapping) else item))
+    return any(isinstance(part, Watermark) for part in parts)
 
 
 def _require_possible_merge(declaration: Mapping[str, Any], case: _Case) -> None:
