@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import logging
 import os
 
 import pytest
@@ -225,13 +227,18 @@ def test_an_unreadable_file_takes_two_lines_however_much_is_said() -> None:
     )
 
 
-def test_pyspark_prints_no_error_of_sql_that_the_job_reports(capfd: pytest.CaptureFixture[str]) -> None:
+def test_pyspark_prints_no_error_of_sql_that_the_job_reports() -> None:
     """A cast that fails is one line of 14,000 characters on the terminal, in the thread of a batch; not elsewhere."""
-    name = "SQLQueryContextLogger"
-    with reported_by_the_job():
-        PySparkLogger.getLogger(name).error("in a batch")
-    PySparkLogger.getLogger(name).error("elsewhere")
-    assert ["elsewhere" in line for line in capfd.readouterr().err.splitlines()] == [True]
+    printing, printed = PySparkLogger.getLogger("SQLQueryContextLogger"), io.StringIO()
+    handler = logging.StreamHandler(printed)
+    printing.addHandler(handler)
+    try:
+        with reported_by_the_job():
+            printing.error("in a batch")
+        printing.error("elsewhere")
+    finally:
+        printing.removeHandler(handler)
+    assert ["elsewhere" in line for line in printed.getvalue().splitlines()] == [True]
 
 
 @pytest.mark.parametrize(
