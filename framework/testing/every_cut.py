@@ -222,9 +222,8 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
     has_panes = any(port.has_panes for port in declared.ports)
     if has_panes and not is_flushed:
         batches.append(_LAST)
-    elif has_panes and not _has_watermark(batches):
+    if not with_script(declared, batches).has_watermarks and has_panes:
         batches.insert(0, _FIRST)
-    with_script(declared, batches)
     items, ends = list[Any](), list[_End]()
     for item in batches:
         if isinstance(item, Step):
@@ -236,12 +235,6 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
         items += found
         ends += [*[_End.NONE] * (len(found) - 1), _End.CUT] if found else []
     return _Case(items=tuple(items), ends=tuple(ends), ports=names)
-
-
-def _has_watermark(batches: Sequence[Any]) -> bool:
-    """Return whether there is one in a script, also among rows."""
-    parts = (part for item in batches for part in ([item] if isinstance(item, Step | Mapping) else item))
-    return any(isinstance(part, Watermark) for part in parts)
 
 
 def _require_possible_merge(declaration: Mapping[str, Any], case: _Case) -> None:
