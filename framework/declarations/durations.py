@@ -54,6 +54,11 @@ def to_datetime(us: int) -> datetime:
     return _EPOCH + timedelta(microseconds=us)
 
 
+def time_us(time: datetime, what: str) -> int:
+    """Return a time as microseconds since the epoch; one without a zone is in UTC. Raises as `to_us`."""
+    return to_us((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH, what)
+
+
 def to_datetime_if_any(us: int | None) -> datetime | None:
     """Return a time as `to_datetime`; None for none, and for one of a year that Python has no datetime for."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ from pyspark.sql.types import TimestampType
 
 from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.job_spec import PORT, WINDOW
-from panekeeper.framework.declarations.durations import to_us
+from panekeeper.framework.declarations.durations import time_us
 from panekeeper.recovery.inspector.opened import Opened
 from panekeeper.recovery.inspector.panes import TypedKey
 from panekeeper.recovery.inspector.plain_tables import read_plain_table
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 50_000
 """Of more rows in the quarantine Spark looks for those of a partition."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _STARTS = ("pane_start", "session_start")
 
 
@@ -69,7 +67,7 @@ def refused_in(
             continue
         if one["event_time"] is None and not {*_STARTS}.isdisjoint(row):
             return None
-        us = None if one["event_time"] is None else _us_of(one["event_time"])
+        us = None if one["event_time"] is None else time_us(one["event_time"], "event time")
         found.append(Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"]))
     return found
 
@@ -102,7 +100,3 @@ def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> li
         )
         for one in table.select(*columns).orderBy("batch").collect()
     ]
-
-
-def _us_of(time: datetime) -> int:
-    return to_us((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH, "event time")

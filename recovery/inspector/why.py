@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from datetime import time as time_of_day
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -39,7 +39,7 @@ from panekeeper.framework.core.inspection.reasons import why as why_of
 from panekeeper.framework.core.inspection.refusals import Refusal, missed_between, refusal_lines, with_lateness
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry
-from panekeeper.framework.declarations.durations import to_us
+from panekeeper.framework.declarations.durations import time_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.recovery.inspector.opened import Opened, opened
@@ -67,7 +67,6 @@ _DAY_US = 86_400_000_000
 _STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
 _MOST_PANES = 20
 """Of more panes that a row is of the answers are left out."""
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def why(  # noqa: PLR0913 -- all by keyword but what is asked of
@@ -552,13 +551,9 @@ def time_of(value: Any, what: str) -> int:
     1000000
     """
     try:
-        return to_us(_in_utc(datetime.fromisoformat(value) if isinstance(value, str) else value) - _EPOCH, what)
+        return time_us(datetime.fromisoformat(value) if isinstance(value, str) else value, what)
     except (TypeError, ValueError, AttributeError) as error:
         raise DeclarationError(f"{what} is {value!r}, which is no time; write one as 2013-03-08T10:00") from error
-
-
-def _in_utc(time: datetime) -> datetime:
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def read_row(text: str) -> dict[str, Any]:
