@@ -236,6 +236,7 @@ class Change:
         why: the reason.
         advice: what to do; empty if there is nothing to do.
         differences: its fields that differ.
+        is_news: whether it is to be told though no field differs.
     """
 
     item: str
@@ -243,6 +244,7 @@ class Change:
     why: str
     advice: str = ""
     differences: tuple[Difference, ...] = ()
+    is_news: bool = False
 
 
 _WHY = {

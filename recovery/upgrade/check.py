@@ -12,7 +12,7 @@ import json
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -97,10 +97,7 @@ class UpgradeReport:
 
 def is_changed(item: Change) -> bool:
     """Return whether a part of the job is not as it was, or stands against a resume."""
-    return bool(item.differences) or item.compatibility is not Compatibility.COMPATIBLE or item.item.startswith(_BATCH)
-
-
-_BATCH = "batch "
+    return bool(item.differences) or item.compatibility is not Compatibility.COMPATIBLE or item.is_news
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,7 +275,7 @@ def _state_changes(before: Before, handlers: Mapping[str, str | None], *, change
         why = "it was begun and not committed: a start completes it as it is recorded, or else with the new declaration"
         if before.savepoint:
             why = "it was not finished, and is not in the savepoint: the declaration changes before it"
-        yield _fits(f"{_BATCH}{before.unfinished}", why)
+        yield replace(_fits(f"batch {before.unfinished}", why), is_news=True)
     for name, wrong in handlers.items():
         item = f"state of handler {name}"
         yield _fits(item, "it reads the stored version") if wrong is None else _cannot_be_read(item, wrong)
