@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.main import main
 from tests.project.sources import blocks_of
 
 if TYPE_CHECKING:

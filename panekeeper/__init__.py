@@ -1,8 +1,10 @@
 """Panekeeper's public API: everything that a user imports, except the test kit in `panekeeper.testing`.
 
-framework/  what a window is, and how a row passes through one: a link to the folder beside this one
-recovery/   around a stop: savepoints, restore, upkeep, the command line: likewise
-state/      persisted state: records, bytes, stores: likewise
+framework/    what a window is, and how a row passes through one: a link to the folder beside this one
+recovery/     around a stop: savepoints, restore, upgrades, upkeep, settlements, drills: likewise
+diagnostics/  what a job is asked: why, panes, replay, what if, the report: likewise
+cli/          the command `panekeeper`: likewise
+state/        persisted state: records, bytes, stores: likewise
 testing.py  how is a window checked without Spark? `run`, `play`, `difference`
 pytest_plugin.py  fixtures of a user's tests: `run`, `spark_job`, `kill_and_restart`
 
@@ -16,6 +18,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from panekeeper.diagnostics.inspector.diff import diff
+    from panekeeper.diagnostics.inspector.panes import panes, partitions
+    from panekeeper.diagnostics.replay.capsule import capsule
+    from panekeeper.diagnostics.replay.moved_by import why
+    from panekeeper.diagnostics.replay.replay import Replay, replay
+    from panekeeper.diagnostics.report.report import Report, report
+    from panekeeper.diagnostics.what_if.advise import Advice, advise
+    from panekeeper.diagnostics.what_if.trial import Trial, try_job
     from panekeeper.framework.builder.outputs import job
     from panekeeper.framework.builder.windowed import ports, windowed
     from panekeeper.framework.declarations import aggregates as agg
@@ -91,12 +101,6 @@ if TYPE_CHECKING:
         TableVersionLost,
         UntrustedSavepoint,
     )
-    from panekeeper.recovery.inspector.diff import diff
-    from panekeeper.recovery.inspector.panes import panes, partitions
-    from panekeeper.recovery.replay.capsule import capsule
-    from panekeeper.recovery.replay.moved_by import why
-    from panekeeper.recovery.replay.replay import Replay, replay
-    from panekeeper.recovery.report.report import Report, report
     from panekeeper.recovery.restore.clone import clone
     from panekeeper.recovery.restore.restore import restore
     from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
@@ -106,8 +110,6 @@ if TYPE_CHECKING:
     from panekeeper.recovery.upgrade.check import check_upgrade
     from panekeeper.recovery.upgrade.rescale import rescale
     from panekeeper.recovery.upkeep.maintain import Upkeep, maintain
-    from panekeeper.recovery.what_if.advise import Advice, advise
-    from panekeeper.recovery.what_if.trial import Trial, try_job
     from panekeeper.state.handler import CheckpointReason, OpenPartition, StateContext, StateHandler
 
 __version__ = "0.1.0"
@@ -259,12 +261,12 @@ _WHERE = {
         NewerSavepoint NoSuchSavepoint RowsGone SavepointError SavepointRefused TableVersionLost
         UntrustedSavepoint
     """,
-    "panekeeper.recovery.inspector.diff": "diff",
-    "panekeeper.recovery.inspector.panes": "panes partitions",
-    "panekeeper.recovery.report.report": "Report report",
-    "panekeeper.recovery.replay.capsule": "capsule",
-    "panekeeper.recovery.replay.moved_by": "why",
-    "panekeeper.recovery.replay.replay": "Replay replay",
+    "panekeeper.diagnostics.inspector.diff": "diff",
+    "panekeeper.diagnostics.inspector.panes": "panes partitions",
+    "panekeeper.diagnostics.report.report": "Report report",
+    "panekeeper.diagnostics.replay.capsule": "capsule",
+    "panekeeper.diagnostics.replay.moved_by": "why",
+    "panekeeper.diagnostics.replay.replay": "Replay replay",
     "panekeeper.recovery.restore.clone": "clone",
     "panekeeper.recovery.restore.restore": "restore",
     "panekeeper.recovery.savepoint.catalog": "prune savepoints verify",
@@ -274,8 +276,8 @@ _WHERE = {
     "panekeeper.recovery.upgrade.check": "check_upgrade",
     "panekeeper.recovery.upgrade.rescale": "rescale",
     "panekeeper.recovery.upkeep.maintain": "Upkeep maintain",
-    "panekeeper.recovery.what_if.advise": "Advice advise",
-    "panekeeper.recovery.what_if.trial": "Trial try_job",
+    "panekeeper.diagnostics.what_if.advise": "Advice advise",
+    "panekeeper.diagnostics.what_if.trial": "Trial try_job",
     "panekeeper.state.handler": "CheckpointReason OpenPartition StateContext StateHandler",
 }
 """Module -> the public names that it defines."""

@@ -1,7 +1,7 @@
 """A capsule: what one partition had before a batch, what came, and what should come out, in one JSON file.
 
-It is made by `panekeeper capsule` from a real job (`recovery/replay/capsule.py`), and runs anywhere, without Spark and
-without the source: it is a test case.
+It is made by `panekeeper capsule` from a real job (`diagnostics/replay/capsule.py`), and runs anywhere, without Spark
+and without the source: it is a test case.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import pytest
 
 from integration_tests.drills.faults.armed import POINTS, release_commits
 from integration_tests.engine.readings import FILES, LOG
-from panekeeper.recovery.cli import main as cli
+from panekeeper.cli import main as cli
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -19,4 +19,4 @@ RUN mkdir -p /opt/panekeeper/conf \
 COPY examples /opt/panekeeper/job/examples
 WORKDIR /opt/panekeeper/job
 # Each container would compile the packages anew.
-RUN python -c "import examples.flights.kafka_main, panekeeper.recovery.cli.main, panekeeper.framework.engine.flow.processor"
+RUN python -c "import examples.flights.kafka_main, panekeeper.cli.main, panekeeper.framework.engine.flow.processor"

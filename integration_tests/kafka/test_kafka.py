@@ -24,8 +24,8 @@ from panekeeper import (
     why,
     windowed,
 )
+from panekeeper.cli.main import main
 from panekeeper.framework.builder.outputs import DeltaJob
-from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import RowsGone
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.create import savepoint

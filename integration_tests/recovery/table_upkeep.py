@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.main import main
 
 
 class Upkeep:

@@ -8,9 +8,9 @@ import pytest
 
 from integration_tests.engine.readings import FILES
 from panekeeper import CheckpointError
+from panekeeper.diagnostics.inspector.opened import opened
 from panekeeper.recovery.errors import RowsGone
-from panekeeper.recovery.inspector.opened import opened
-from panekeeper.recovery.replay.recorded_rows import recorded_batches
+from panekeeper.recovery.jobs.recorded_rows import recorded_batches
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

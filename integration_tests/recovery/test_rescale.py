@@ -32,7 +32,7 @@ def by_command(readings: Readings, partitions: int) -> dict[str, Any]:
     """Rescale as an operator does: in a new process, whose session has run nothing yet."""
     place = ["--partitions", str(partitions), "--to", str(readings.folder / "savepoints")]
     done = subprocess.run(
-        [sys.executable, "-m", "panekeeper.recovery.cli.main", "rescale", str(readings.checkpoint), *place, "--json"],
+        [sys.executable, "-m", "panekeeper.cli.main", "rescale", str(readings.checkpoint), *place, "--json"],
         stdout=subprocess.PIPE,
         timeout=300,
         check=True,

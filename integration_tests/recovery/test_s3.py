@@ -16,8 +16,8 @@ import boto3
 import pytest
 from moto.server import ThreadedMotoServer
 
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main
 from panekeeper.recovery.errors import (
     ArchiveDenied,
     ArchiveError,
@@ -30,7 +30,7 @@ from panekeeper.recovery.savepoint.catalog import prune, savepoints, verify
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.recovery.storage.s3 import S3Options
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 
 SECRET = "wJalrXUtnFEMI"  # noqa: S105 -- moto takes any
 PART = 5 * 1024 * 1024

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812
 
 from panekeeper import Calendar, CheckpointError, SinkError, TimeInterval, agg, windowed
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main
 from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.upgrade.check import check_upgrade
 from panekeeper.recovery.upgrade.job_file import load_job

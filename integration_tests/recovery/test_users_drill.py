@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.main import main
 
 JOB = """
 from pathlib import Path

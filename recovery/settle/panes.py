@@ -27,7 +27,7 @@ from panekeeper.framework.core.steps import Flush, Rows
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.recovery.inspector.records import as_fields
+from panekeeper.recovery.rows_as_json import as_fields
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import MemoryStore
 

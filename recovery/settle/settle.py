@@ -58,8 +58,8 @@ from panekeeper.recovery.jobs.checkpoint import (
     require_current_record,
     require_stopped,
 )
+from panekeeper.recovery.jobs.recorded_rows import recorded_batches, require_job
 from panekeeper.recovery.jobs.tables import require_fitting_tables
-from panekeeper.recovery.replay.recorded_rows import recorded_batches, require_job
 from panekeeper.recovery.settle.panes import (
     NewRows,
     Outcome,

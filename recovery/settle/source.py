@@ -1,6 +1,6 @@
 """What the tables, the state and the source of a stopped job say of some panes. Only reads.
 
-The rows of the panes come from the source, by the offsets in the checkpoint (`recovery/replay/recorded_rows.py`). They
+The rows of the panes come from the source, by the offsets in the checkpoint (`recovery/jobs/recorded_rows.py`). They
 pass the intake of the job, are sorted and computed for each key group by one task, so the driver gets results alone.
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
     from panekeeper.framework.engine.flow.pipeline import InputPort, Pipeline
-    from panekeeper.recovery.replay.recorded_rows import RecordedBatches
+    from panekeeper.recovery.jobs.recorded_rows import RecordedBatches
 
 _TABLE = "_pk_table"
 _MOST_RANGES = 64

@@ -10,6 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from panekeeper.diagnostics.replay.capsule import case_of_group
+from panekeeper.diagnostics.replay.replay import GroupBatch
 from panekeeper.framework.core.inspection.differences import rows_difference, state_difference
 from panekeeper.framework.core.inspection.open_work import open_work
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
@@ -17,8 +19,6 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows, Tick, Watermark
 from panekeeper.framework.testing.capsule import Capsule
 from panekeeper.framework.testing.every_cut import _End
-from panekeeper.recovery.replay.capsule import case_of_group
-from panekeeper.recovery.replay.replay import GroupBatch
 from panekeeper.state.compatibility import fingerprint
 from panekeeper.state.history import WINDOWS
 from tests.laws.playing import Broken, Play, report

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PARTS = ("framework", "recovery", "state")
+PARTS = ("cli", "diagnostics", "framework", "recovery", "state")
 """Folders that are imported as `panekeeper.framework` and so on, by links in `panekeeper/`."""
 PACKAGES = (*PARTS, "panekeeper")
 FOLDERS = (*PACKAGES, "benchmarks", "examples", "integration_tests", "tests")

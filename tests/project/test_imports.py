@@ -11,32 +11,17 @@ import pytest
 
 from tests.project.sources import FOLDERS, PRODUCT, ROOT, import_graph, imports_of, module_of, name_of
 
-PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "recovery"))
+PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "recovery", "diagnostics", "cli"))
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "sources", "flow", "user_sinks", "sink", "job", "metrics")
-RECOVERY_ONE_WAY = (
-    *(
-        "storage",
-        "jobs",
-        "savepoint",
-        "inspector",
-        "report",
-        "restore",
-        "upkeep",
-        "upgrade",
-        "replay",
-        "settle",
-        "what_if",
-        "drill",
-        "doctor",
-        "cli",
-    ),
-)
+RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "upkeep", "upgrade", "settle", "drill")
+DIAGNOSTICS_ONE_WAY = ("doctor", "inspector", "report", "replay", "what_if")
 ORDERS = {
     "the parts": PARTS_ONE_WAY,
     "framework": tuple(f"panekeeper.framework.{folder}" for folder in FRAMEWORK_ONE_WAY),
     "panekeeper.framework.engine": tuple(f"panekeeper.framework.engine.{folder}" for folder in ENGINE_ONE_WAY),
     "recovery": tuple(f"panekeeper.recovery.{folder}" for folder in RECOVERY_ONE_WAY),
+    "diagnostics": tuple(f"panekeeper.diagnostics.{folder}" for folder in DIAGNOSTICS_ONE_WAY),
 }
 SPARK = {"pyspark", "delta", "py4j"}
 

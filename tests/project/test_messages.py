@@ -20,10 +20,10 @@ from pyspark.sql.conf import RuntimeConfig
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 import panekeeper
+from panekeeper.cli.commands import COMMANDS
+from panekeeper.cli.main import make_parser
 from panekeeper.framework.builder.outputs import Computation, DeltaJob
 from panekeeper.framework.builder.windowed import Ports, StreamWithWindow, WindowedStream
-from panekeeper.recovery.cli.commands import COMMANDS
-from panekeeper.recovery.cli.main import make_parser
 from tests.project.sources import PRODUCT, name_of, tree_of
 from tests.project.test_printed_commands import options_of, subcommand_parsers
 

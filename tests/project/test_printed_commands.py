@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import panekeeper
+from panekeeper.cli.commands import COMMANDS
+from panekeeper.cli.main import make_parser
 from panekeeper.framework.builder.outputs import Computation, DeltaJob
 from panekeeper.framework.builder.windowed import Ports, StreamWithWindow, WindowedStream
-from panekeeper.recovery.cli.commands import COMMANDS
-from panekeeper.recovery.cli.main import make_parser
 from tests.project.sources import MARKDOWN, ROOT, Block, blocks_of, name_of
 
 PAGES = {name_of(path): path for path in MARKDOWN}

@@ -16,7 +16,7 @@ LEFT_OUT = {
     "integration_tests/kafka/test_soak.py": "Kafka and jobs that are killed are tested by themselves",
     "integration_tests/recovery/test_job_on_s3.py": "one on a local disk and savepoints on S3 are tested",
     "integration_tests/recovery/test_other_tables.py": "a restore to the same tables is tested",
-    "integration_tests/recovery/test_replay.py": "recorded rows are read, and batches replayed in memory",
+    "integration_tests/diagnostics/test_replay.py": "recorded rows are read, and batches replayed in memory",
     "integration_tests/recovery/test_settlement.py": "rows are settled in memory; a kill and a restore are tested",
     "integration_tests/recovery/test_users_drill.py": "the drills of our own jobs are tested",
     "integration_tests/stack/test_stack.py": "needs Docker",

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.framework.engine.sink.fault_points import STEPS
 from panekeeper.recovery import drill as drills
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.drill import DRILLS, TABLES, Drills, Order, Result, _drill, _Failed, _NotBroken, _Run, hook_of
 from panekeeper.state.checkpoint.clock import Deadline
 from tests.project.sources import ROOT
@@ -123,7 +123,7 @@ def test_a_drill_that_is_ended_leaves_no_process_and_no_folder(tmp_path: Path) -
     """SIGTERM, as of a system that shuts down: the job of the drill is of a process group of its own."""
     job = tmp_path / "job.py"
     job.write_text(f"import os, time\nopen({str(tmp_path / 'pid')!r}, 'x').write(str(os.getpid()))\ntime.sleep(600)")
-    command = [sys.executable, "-m", "panekeeper.recovery.cli.main", "drill", "--job", str(job)]
+    command = [sys.executable, "-m", "panekeeper.cli.main", "drill", "--job", str(job)]
     (tmp_path / "temporary").mkdir()
     environment = os.environ | {"TMPDIR": str(tmp_path / "temporary")}
     with subprocess.Popen(command, cwd=ROOT, env=environment) as drill:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from panekeeper.cli.main import main
 from panekeeper.framework.declarations.errors import ForeignCheckpoint
-from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import SavepointError
 from panekeeper.recovery.kafka import checkpoint_offsets
 from panekeeper.state.errors import CorruptState

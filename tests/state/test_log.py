@@ -56,7 +56,7 @@ def test_only_the_command_line_writes_to_the_terminal() -> None:
     """
     streams = re.compile(r"sys\.stderr|sys\.stdout|\bprint\(")
     allowed = (
-        "recovery/cli/",
+        "cli/",
         "recovery/drill.py",
         "recovery/upgrade/job_file.py",
         "python_workers.py",

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
+from panekeeper.cli.main import main
 from panekeeper.framework.engine.job.job import RunEnd
 from panekeeper.framework.engine.job.lease import Lease, acquire
-from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.jobs.drain import drain
 from panekeeper.recovery.jobs.status import JobStatus, status
 from panekeeper.state.checkpoint.control_files import write_control_file
@@ -270,7 +270,7 @@ def test_a_local_checkpoint_is_read_without_spark(checkpoint: LocalFolder) -> No
     """Not even pyspark is imported."""
     program = (
         "import sys; sys.modules.update(pyspark=None, delta=None, py4j=None); "
-        "from panekeeper.recovery.cli.main import main; "
+        "from panekeeper.cli.main import main; "
         f"sys.exit(main(['status', {checkpoint.root!r}]))"
     )
     ran = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main, watch
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main, watch
 from panekeeper.recovery.jobs.fleet import list_jobs
 from panekeeper.recovery.jobs.status import JobStatus, Limits, with_health
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, RUNNING_FILE, RUNS_FILE
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
     from panekeeper.recovery.jobs.status import NewestSavepoint

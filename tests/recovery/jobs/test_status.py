@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from panekeeper.cli.output import status_lines
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.status import RunTotals
-from panekeeper.recovery.cli.output import status_lines
 from panekeeper.recovery.jobs.status import status
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, LocalFolder
 from tests.recovery.jobs.conftest import log_file, whole

@@ -13,7 +13,7 @@ from panekeeper.recovery.savepoint.checkpoint_files import files_ahead
 from panekeeper.recovery.savepoint.create import Savepoint
 from panekeeper.state.checkpoint.folder import claim_file, control_file
 from panekeeper.state.errors import CorruptState
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_foreign_savepoint import COPIES, add_file
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -25,7 +25,7 @@ from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.folder import JOB_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import MAX_EPOCH
 from panekeeper.state.errors import CorruptState
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 USES: dict[str, Callable[[Archive, Path], Any]] = {

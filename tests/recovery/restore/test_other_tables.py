@@ -14,7 +14,7 @@ from panekeeper.recovery.errors import DamagedSavepoint, TableVersionLost
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.savepoint.manifest import Manifest
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.savepoint.test_manifest_fuzz import with_checksum
 from tests.recovery.storage.memory_archive import MemoryArchive
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.restore import STEPS, restore
 from panekeeper.state.checkpoint.epochs import read_begin
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import read_tables
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.restore.test_restore import killed_at
 from tests.recovery.restore.test_shared_tables import OTHER, OWN, refuse
 

@@ -28,7 +28,7 @@ from panekeeper.state.checkpoint.folder import (
 )
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
 from panekeeper.state.checkpoint.lease import read_owner
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:
     from tests.recovery.storage.memory_archive import MemoryArchive

@@ -18,7 +18,7 @@ from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.state.checkpoint.epochs import read_begin, write_begin
 from panekeeper.state.checkpoint.job_record import read_record
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from panekeeper.recovery.savepoint.catalog import (
     prune,
     verify,
 )
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -21,7 +21,7 @@ from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.job_record import read_record, write_record
 from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.prepared import PreparedBatch, prepare
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 OLD: dict[str, Any] = {"window.kind": "timeInterval"}

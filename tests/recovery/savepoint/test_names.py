@@ -12,7 +12,7 @@ from panekeeper.recovery.savepoint.catalog import show
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import TransferProgress
 from panekeeper.recovery.storage.files import LocalFiles
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 

@@ -13,7 +13,7 @@ from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import verify
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.recovery.upgrade.rescale import rescale
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 
 SPARK: Any = object()
 

@@ -14,7 +14,7 @@ from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import prune, savepoints, show, verify
 from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE, manifest_file
 from panekeeper.recovery.storage.archive import ByteSink
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 HISTORY = st.lists(

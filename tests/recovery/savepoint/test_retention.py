@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.main import main
 from panekeeper.recovery.savepoint.create import short_retention
 from panekeeper.recovery.storage.delta_tables import SavedTable
-from tests.recovery.conftest import FakeCheckpoint
+from tests.fake_checkpoint import FakeCheckpoint
 from tests.recovery.upgrade.test_check import SAVED
 
 FILES, LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"

@@ -18,7 +18,7 @@ from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.state.checkpoint.epochs import BEGIN_FILE, Begin, write_begin
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, RUNNING_FILE, prepared_file
 from panekeeper.state.own_paths import with_new_path
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 

@@ -17,7 +17,7 @@ from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.storage.delta_tables import SavedTable, has_version
 from panekeeper.recovery.storage.files import LocalFiles
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 

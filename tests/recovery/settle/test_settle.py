@@ -17,7 +17,7 @@ from panekeeper.state.checkpoint.folder import LocalFolder, prepared_file
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.compatibility import as_recorded
 from panekeeper.state.prepared import PreparedBatch, prepare
-from tests.recovery.conftest import FakeCheckpoint
+from tests.fake_checkpoint import FakeCheckpoint
 
 DECLARED: dict[str, Any] = {"aggregates": {"n": agg.count()}, "schema": "k string, at timestamp, last boolean"}
 

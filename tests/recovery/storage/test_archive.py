@@ -14,11 +14,11 @@ from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import prune, savepoints, show, verify
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.locations import open_archive
-from tests.recovery.conftest import savepoint
+from tests.fake_checkpoint import savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 if TYPE_CHECKING:
-    from tests.recovery.conftest import FakeCheckpoint
+    from tests.fake_checkpoint import FakeCheckpoint
 
 
 @pytest.fixture(params=["disk", "s3", "memory"])

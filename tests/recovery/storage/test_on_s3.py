@@ -13,8 +13,8 @@ import boto3
 import pytest
 from moto.core import set_initial_no_auth_action_count
 
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main
 from panekeeper.recovery.errors import ArchiveDenied, ArchiveNotFound, SavepointRefused
 from panekeeper.recovery.jobs.drain import checkpoint_folder
 from panekeeper.recovery.jobs.status import status
@@ -27,7 +27,7 @@ from panekeeper.state.checkpoint.epochs import is_begun
 from panekeeper.state.checkpoint.folder import JOB_FILE, RUNNING_FILE, claim_file
 from panekeeper.state.checkpoint.job_record import read_record
 from panekeeper.state.own_paths import with_new_path
-from tests.recovery.conftest import SECRET, FakeCheckpoint, savepoint
+from tests.fake_checkpoint import SECRET, FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 

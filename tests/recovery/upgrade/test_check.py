@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.commands import COMMANDS
-from panekeeper.recovery.cli.main import make_parser
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.commands import COMMANDS
+from panekeeper.cli.main import make_parser
 from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
@@ -23,7 +23,7 @@ from panekeeper.state.checkpoint.folder import FLUSHED_FILE
 from panekeeper.state.checkpoint.job_record import PortDelay, installed_versions, write_ports
 from panekeeper.state.codec import STATE_VERSION
 from panekeeper.state.compatibility import Compatibility, as_recorded
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 WINDOW = Tumbling(Time(30)).declaration()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from panekeeper.recovery.cli.commands import COMMANDS
+from panekeeper.cli.commands import COMMANDS
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.upgrade.rescale import keep_in_force, rescale
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
 from panekeeper.state.history import BEFORE, in_force
-from tests.recovery.conftest import FakeCheckpoint
+from tests.fake_checkpoint import FakeCheckpoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 
 SPARK: Any = object()

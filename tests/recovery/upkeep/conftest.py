@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.savepoint.manifest import Manifest
-from tests.recovery.conftest import FakeCheckpoint, savepoint
+from tests.fake_checkpoint import FakeCheckpoint, savepoint
 
 SCHEMA = pa.schema([("sensor", pa.string()), ("n", pa.int64())])
 _DAY_MS = 86_400_000

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
+from panekeeper.cli.command import ExitCode
+from panekeeper.cli.main import main
 from panekeeper.framework.engine.sink.library_table import LibraryTable
-from panekeeper.recovery.cli.command import ExitCode
-from panekeeper.recovery.cli.main import main
 from panekeeper.recovery.errors import NoSuchSavepoint, SavepointRefused
 from panekeeper.recovery.savepoint.catalog import prune
 from panekeeper.recovery.upkeep.maintain import TableUpkeep, maintain

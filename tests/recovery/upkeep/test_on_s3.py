@@ -18,7 +18,7 @@ from panekeeper.recovery.storage.delta_tables import delta_options
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.s3 import S3Files, S3Options
 from panekeeper.recovery.upkeep.maintain import maintain
-from tests.recovery.conftest import SECRET, FakeCheckpoint
+from tests.fake_checkpoint import SECRET, FakeCheckpoint
 from tests.recovery.upkeep.conftest import SCHEMA
 
 

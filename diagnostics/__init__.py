@@ -1,0 +1,11 @@
+"""What asks a job questions, running, stopped or saved, and changes nothing.
+
+Imports `recovery`, `framework` and `state`; only `cli` and `panekeeper` import it. Its folders import in one direction,
+each only those above it:
+
+doctor.py   Can a cluster run jobs, and if not, what is missing where?
+inspector/  What is open in a job, and what does it wait for?
+report/     What has a job done, as a page?
+replay/     What has a job read, and does the same come out of it again?
+what_if/    What would a job have written with another declaration?
+"""

@@ -1,0 +1,102 @@
+"""What does the quarantine have of a partition? Its rows are texts of JSON, in which the partition columns are."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import TimestampType
+
+from panekeeper.diagnostics.inspector.opened import Opened
+from panekeeper.diagnostics.inspector.panes import TypedKey
+from panekeeper.diagnostics.inspector.plain_tables import read_plain_table
+from panekeeper.framework.core.inspection.refusals import Refusal
+from panekeeper.framework.core.job_spec import PORT, WINDOW
+from panekeeper.framework.declarations.durations import time_us
+
+if TYPE_CHECKING:
+    from panekeeper.framework.core.inspection.one_key import Values
+    from panekeeper.framework.core.inspection.recorded import RecordedPort
+
+_MOST_ROWS = 50_000
+"""Of more rows in the quarantine Spark looks for those of a partition."""
+_STARTS = ("pane_start", "session_start")
+
+
+def refused_of(state: Opened, port: RecordedPort, key: TypedKey) -> list[Refusal]:
+    """Return what the quarantine has of a partition as of the batch that is looked at, in the order of batches."""
+    path = state.tables.get("quarantine")
+    if path is None:
+        return []
+    plain = read_plain_table(path, {})
+    if plain is not None:
+        found = refused_in(plain, port, key.values, until=state.batch, has_ports=state.has_ports)
+        if found is not None:
+            return found
+    return _by_spark(state, port, key, path)
+
+
+def refused_in(
+    table: pa.Table, port: RecordedPort, values: Values, *, until: int, has_ports: bool = False
+) -> list[Refusal] | None:
+    """Return what rows of the quarantine are of a partition; None if Spark must say which text is which value.
+
+    Args:
+        table: the rows of the quarantine.
+        port: the window of the partition.
+        values: partition column -> its value.
+        until: the last batch that counts.
+        has_ports: whether there is a column with the port.
+    """
+    kinds = port.keys.types
+    if table.num_rows > _MOST_ROWS or not all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in kinds):
+        return None
+    wanted = [values[name].as_py() for name in port.log_keys]
+    found = []
+    for one in table.filter(pc.less_equal(table.column("batch"), until)).sort_by("batch").to_pylist():
+        row = json.loads(one["row"])
+        if port.window and one[WINDOW] not in (None, port.window):
+            continue
+        if has_ports and one[PORT] != port.number:
+            continue
+        if wanted not in ([row.get(name) for name in names] for names in port.rows_of):
+            continue
+        if one["event_time"] is None and not {*_STARTS}.isdisjoint(row):
+            return None
+        us = None if one["event_time"] is None else time_us(one["event_time"], "event time")
+        found.append(Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"]))
+    return found
+
+
+def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> list[Refusal]:
+    table = state.spark.read.format("delta").load(path).where(F.col("batch") <= state.batch)
+    if port.window:
+        table = table.where(F.col(WINDOW).isNull() | (F.col(WINDOW) == port.window))
+    if state.has_ports:
+        table = table.where(F.col(PORT) == port.number)
+    is_of = F.lit(False)
+    for names in port.rows_of:
+        is_key = F.lit(True)
+        for name, kind, log_name in zip(names, port.keys.types, port.log_keys, strict=True):
+            text = F.get_json_object("row", f"$['{name}']")
+            is_key &= text.try_cast(from_arrow_type(kind)).eqNullSafe(key.columns[log_name])
+        is_of |= is_key
+    table = table.where(is_of)
+    time = F.expr("unix_micros(cast(event_time as timestamp_ltz))")
+    begins = [F.get_json_object("row", f"$.{name}").try_cast(TimestampType()) for name in _STARTS]
+    start = F.coalesce(*(F.unix_micros(one) for one in begins))  # of a firing
+    columns = ("reason", "detail", "batch", time.alias("at"), start.alias("start"))
+    return [
+        Refusal(
+            reason=one.reason,
+            detail=one.detail or "",
+            at=one.start if one.at is None else one.at,
+            batch=one.batch,
+            of_firing=one.at is None and one.start is not None,
+        )
+        for one in table.select(*columns).orderBy("batch").collect()
+    ]

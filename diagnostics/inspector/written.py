@@ -1,0 +1,141 @@
+"""Which rows have batches of a job added to one of its tables? By its commits, as long as the table keeps these.
+
+Each batch is one commit, whose files are read as they were written: OPTIMIZE puts the same rows into others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+from panekeeper.diagnostics.inspector.plain_tables import read_plain_files
+from panekeeper.framework.declarations.errors import CheckpointError
+from panekeeper.framework.engine.flow.pipeline import frame_of
+from panekeeper.framework.engine.session.spark_errors import all_said
+from panekeeper.framework.engine.sink.library_table import FENCED
+from panekeeper.recovery.errors import RowsGone
+from panekeeper.recovery.jobs.tables import kept_commits
+from panekeeper.recovery.storage.files import Files
+from panekeeper.recovery.storage.locations import table_at
+from panekeeper.state.checkpoint.epochs import read_begin
+from panekeeper.state.checkpoint.job_record import JobRecord, read_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BATCH = "_pk_batch"
+"""Column with the number of the batch that has added the row."""
+_FILE = "_pk_file"
+
+
+def rows_of_batches(
+    spark: SparkSession, folder: Files, record: JobRecord, role: str, first: int, last: int
+) -> list[tuple[int, pa.Table]]:
+    """Return the batches that have added rows to a table of a job, in their order, with these rows.
+
+    A batch without rows is not among them.
+
+    Raises:
+        CheckpointError: the job has no such table, or that has forgotten the commits of the first batches.
+        RowsGone: files of theirs were removed.
+    """
+    path = table_path(folder, role)
+    files = files_of_batches(folder, record, role, first, last)
+    batches = sorted({*files.values()})
+    if not files:
+        return []
+    plain = read_plain_files(path, files)
+    if plain is not None:
+        return [(one, pa.concat_tables(plain[name] for name in files if files[name] == one)) for one in batches]
+    frame = frame_of_files(spark, path, files)
+    try:
+        found = frame.toArrow()
+    except Exception as error:
+        raise _gone(path, error) from error
+    rows, of = found.drop_columns([BATCH]), found.column(BATCH)
+    return [(one, rows.filter(pc.equal(of, one))) for one in batches]
+
+
+def files_of_batches(
+    folder: Files, record: JobRecord, role: str, first: int, last: int, *, version: int | None = None
+) -> dict[str, int]:
+    """Return file of a table, as its commits name it -> the batch that has written it.
+
+    `version` is that of the table in a savepoint: what came after it does not count. Raises `CheckpointError` as
+    `rows_of_batches`.
+    """
+    found, oldest = dict[str, int](), 0
+    for oldest, batch, files in commits_of_batches(folder, record, role, version=version):  # noqa: B007 -- see below
+        if 0 <= batch < first:
+            return found
+        if batch <= last:
+            found |= dict.fromkeys(files, batch)
+        if batch == first and files:
+            return found
+    if oldest:
+        raise CheckpointError(
+            f"the {role} {table_path(folder, role)} no longer has the commits of its first batches, so what batch "
+            f"{first} has written cannot be told; take fewer batches, those from {min(found.values(), default=last)} on"
+        )
+    return found
+
+
+def commits_of_batches(
+    folder: Files, record: JobRecord, role: str, *, version: int | None = None
+) -> Iterator[tuple[int, int, list[str]]]:
+    """Yield the version of a table, the batch that a commit is, -1 for none, and the files of a batch, newest first.
+
+    Without the commits that a restore or a reset has discarded.
+    """
+    begin, ours, now, newer = read_begin(folder), f"{record.name}/{role}@", record.transaction(role), FENCED
+    is_reset = begin is not None and begin.kind == "reset"  # the log keeps what the job wrote before
+    for number, commit in kept_commits(table_at(table_path(folder, role), folder.s3), version):
+        notes = {str(one["txn"]["appId"]): int(one["txn"]["version"]) for one in commit if "txn" in one}
+        batches = [
+            one
+            for app, one in notes.items()
+            if (app == now or (app.startswith(ours) and not is_reset and not app.endswith("#joined"))) and one < FENCED
+        ]
+        batch = max(batches, default=-1)
+        if batch > newer:  # of the time before a reset
+            yield 0, -1, []
+            return
+        newer = batch if batch >= 0 else newer
+        files = [unquote(str(one["add"]["path"])) for one in commit if "add" in one]
+        yield number, batch, files if batch >= 0 else []
+
+
+def frame_of_files(spark: SparkSession, path: str, files: dict[str, int]) -> DataFrame:
+    """Return the rows of some files of a table, with the batch of each as `BATCH`. Raises `RowsGone`."""
+    urls = [name if "://" in name or name.startswith("/") else f"{path.rstrip('/')}/{name}" for name in files]
+    names = {name.rpartition("/")[2]: batch for name, batch in files.items()}
+    of_names = pa.table({_FILE: [*names], BATCH: pa.array(names.values(), pa.int64())})
+    table = spark.read.format("delta").load(path)
+    if not files:
+        return table.limit(0).withColumn(BATCH, F.lit(0).cast("long"))
+    try:
+        rows = spark.read.schema(table.schema).parquet(*urls)
+    except Exception as error:
+        raise _gone(path, error) from error
+    named = rows.select("*", F.col("_metadata.file_name").alias(_FILE))
+    return named.join(F.broadcast(frame_of(spark, of_names)), _FILE).drop(_FILE)
+
+
+def _gone(path: str, error: Exception) -> RowsGone:
+    return RowsGone(
+        f"the results of these batches cannot be read: files of theirs in {path} are gone, as after a VACUUM; take "
+        f"fewer batches\n{all_said(error)}"
+    )
+
+
+def table_path(folder: Files, role: str) -> str:
+    """Return where a table of a job is. Raises `CheckpointError` if it has none of this role."""
+    path = read_tables(folder).get(role)
+    if path is None:
+        raise CheckpointError(f"{folder.root} names no table {role}")
+    return path

@@ -1,0 +1,113 @@
+"""`report`: what a job has done, as one page of HTML, made from its checkpoint and its tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from panekeeper.diagnostics.report.figures import Figures, read_drills, read_figures, with_open_panes
+from panekeeper.diagnostics.report.page import page
+from panekeeper.framework.declarations.display import Printed
+from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
+from panekeeper.recovery.storage.locations import Location, checkpoint_at
+from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.state.checkpoint.clock import now_us
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BATCHES = 120
+"""So many batches are shown if nothing else is said: more could not be told apart."""
+_MOST_BATCHES = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Printed):
+    """What a job has done, as a page. A notebook shows the page.
+
+    Attributes:
+        html: the page; it needs no other file, and no network.
+        job: the name of the job.
+        batches: how many batches are shown.
+        panes: how many panes are shown, each of all partitions.
+        notes: what is not shown, and why.
+    """
+
+    html: str
+    job: str | None
+    batches: int
+    panes: int
+    notes: tuple[str, ...]
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the page to a file, in the place of one that is there. Raises `OSError` if that cannot be written."""
+        Path(path).write_text(self.html, encoding="utf-8")
+
+    def __str__(self) -> str:
+        shown = f"report of job {self.job!r}: {self.batches:,} batches, {self.panes:,} panes"
+        return "\n".join([shown, *self.notes])
+
+    def _repr_html_(self) -> str:
+        style = "width:100%;height:80vh;border:0"
+        return f'<iframe style="{style}" srcdoc="{escape(self.html)}"></iframe>'
+
+
+def report(
+    checkpoint: Location,
+    *,
+    batches: int = BATCHES,
+    open_panes: bool = True,
+    drill: str | os.PathLike[str] | None = None,
+    s3: S3Options | None = None,
+    spark: SparkSession | None = None,
+    now: Callable[[], int] = now_us,
+) -> Report:
+    """Return what a job has done as one page: panes, watermark, rows, late rows, times, state, errors, downtimes.
+
+    The job may run meanwhile. Tables are read without Spark; one that only Spark can read is left out, with a note.
+
+    Args:
+        checkpoint: the job's checkpoint.
+        batches: how many of the last batches to show, up to 2000.
+        open_panes: whether to show the panes that have not fired yet; Spark reads them from the state.
+        drill: a file with what `panekeeper drill --json` has printed of the job: its last drill.
+        s3: how S3 is reached.
+        spark: the session that reads the state; a new one if not given.
+        now: the present, in us since the epoch.
+
+    Raises:
+        CheckpointError: it is no checkpoint.
+        DeclarationError: `batches` is no such number, or `drill` no such file of this job.
+    """
+    if type(batches) is not int or not 0 < batches <= _MOST_BATCHES:
+        raise DeclarationError(f"batches is {batches!r}; give a number from 1 to {_MOST_BATCHES}")
+    found = read_figures(checkpoint_at(checkpoint, s3), batches=batches, now=now())
+    if drill is not None:
+        found = replace(found, drills=read_drills(drill, found.status.job))
+    if open_panes and found.status.state != "flushed" and found.status.last_commit is not None:
+        found = _with_open_panes(found, checkpoint, s3, spark)
+    return Report(
+        html=page(found),
+        job=found.status.job,
+        batches=len(found.batches),
+        panes=len(found.panes),
+        notes=tuple(found.notes),
+    )
+
+
+def _with_open_panes(found: Figures, checkpoint: Location, s3: S3Options | None, spark: SparkSession | None) -> Figures:
+    from panekeeper.diagnostics.inspector.panes import panes
+
+    with suppress(DeclarationError):  # the window has no panes
+        try:
+            return with_open_panes(found, panes(checkpoint, s3=s3, spark=spark))
+        except DeclarationError:
+            raise
+        except PanekeeperError as error:
+            return replace(found, notes=[*found.notes, f"The panes that are open cannot be read: {error}"])
+    return found
