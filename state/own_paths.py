@@ -28,10 +28,10 @@ _NOT_QUOTED = "/:@!$&'()*+,;=~"
 """Beside letters, digits and `_.-`, the characters of ASCII that Java does not quote in a path."""
 
 
-def follow(folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None) -> str | None:
+def follow(folder: CheckpointFolder, require_held: Callable[[], None] = lambda: None) -> str | None:
     """Let Spark's files name the folder of an epoch that they are in, whose lease is held.
 
-    The newest entry is last: a kill before repeats it all. `before_each` is called before a file is replaced. Returns
+    The newest entry is last: a kill before repeats it all. `require_held` is called before a file is replaced. Returns
     the name that stood in them; None if it was right.
     """
     old = written_in(folder)
@@ -44,7 +44,7 @@ def follow(folder: CheckpointFolder, before_each: Callable[[], None] = lambda: N
     for name in (*described, *entries):
         content = folder.read(name)
         if (renamed := with_new_path(name, content, old=old, new=folder.place)) != content:
-            before_each()
+            require_held()
             folder.write(name, renamed, replace=True)
     return old
 

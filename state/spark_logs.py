@@ -110,14 +110,14 @@ def _numbers(names: Iterable[str]) -> dict[str, int]:
     return {name: int(match[1]) for name in names if (match := _ENTRY.fullmatch(name))}
 
 
-def remove_unread_entries(folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None) -> list[str]:
+def remove_unread_entries(folder: CheckpointFolder, require_held: Callable[[], None] = lambda: None) -> list[str]:
     """Remove from the logs of file sources what no batch has read, so that the next batch finds it anew (A1).
 
     Spark logs the files that it has found for a batch, and then the offsets of the batch. Killed between the two, it
     would find more files at the next start and read both lots in one batch, whatever `maxFilesPerTrigger` says: the
     watermark would advance once for them and not twice, and a row that was late would be in time.
 
-    No query may run on the checkpoint: `before_each` raises if one may by now, which may have read the entry. Returns
+    No query may run on the checkpoint: `require_held` raises if one may by now, which may have read the entry. Returns
     the removed files. A compact one stays if files that it stands for are gone.
     """
     batches = batch_numbers(folder, OFFSETS_FOLDER)
@@ -127,11 +127,11 @@ def remove_unread_entries(folder: CheckpointFolder, before_each: Callable[[], No
         line = newest[source] if source < len(newest) else ""
         end = -1 if not batches or line == NO_OFFSET else log_offset(line)
         if end is not None:  # else the source has no such log
-            removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, before_each)
+            removed += _remove_after(folder, f"{SOURCES_FOLDER}/{source}", end, require_held)
     return removed
 
 
-def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Callable[[], None]) -> list[str]:
+def _remove_after(folder: CheckpointFolder, log: str, end: int, require_held: Callable[[], None]) -> list[str]:
     numbers = _numbers(folder.names(log))
     earlier = needed_entries(name for name, number in numbers.items() if number <= end)
     later = sorted((name for name, number in numbers.items() if number > end), key=numbers.__getitem__, reverse=True)
@@ -143,7 +143,7 @@ def _remove_after(folder: CheckpointFolder, log: str, end: int, before_each: Cal
     if not all(isinstance(line, dict) and written <= set(line) for file in files for line in log_lines(folder, file)):
         return []
     for file in files:  # the newest first: what is left is a log at any moment
-        before_each()
+        require_held()
         folder.remove(file)
     return files
 

@@ -125,19 +125,19 @@ def control_files_within(read: Mapping[int, tuple[int, int]], ends: Sequence[int
 
 
 def remove_unread_flushes(
-    folder: CheckpointFolder, before_each: Callable[[], None] = lambda: None, *, before: int
+    folder: CheckpointFolder, require_held: Callable[[], None] = lambda: None, *, before: int
 ) -> list[str]:
     """Remove flushes that no batch has read and that an earlier run was to do; return their names.
 
     That run ended before they began: the next batch would flush the windows and finish the job, with whatever part of
-    its sources it has read. No query may run on the checkpoint: `before_each` raises if one may by now, which may have
+    its sources it has read. No query may run on the checkpoint: `require_held` raises if one may by now, which may have
     read the flush. `before` is the number of the control file with which this run began.
     """
     read = newest_control_file_read(folder)
     unread = [control_file(one) for one in numbers_in(folder, CONTROL_FOLDER) if read < one < before]
     removed = [name for name in unread if (read_object(folder, name) or {}).get("kind") == "flush"]
     for name in removed:
-        before_each()
+        require_held()
         folder.remove(name)
     return removed
 

@@ -105,7 +105,7 @@ class BatchWriter(Protocol):
         ...
 
     def write(
-        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: Callable[[], None]
+        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_held: Callable[[], None]
     ) -> None:
         """Write what is recorded of a batch, so that a repetition changes nothing; `packed` has its large rows."""
         ...

@@ -256,7 +256,7 @@ def write_first_record(files: CheckpointFiles, record: JobRecord, numbers: str, 
     """
     try:
         if is_first:
-            files.before_change()
+            files.require_held()
             create_record(files.without_java(), record)
         else:
             write_record(files, record)
@@ -310,7 +310,7 @@ def record_as_computed(files: CheckpointFiles, known: JobRecord) -> JobRecord:
     """
     record = as_computed(files.without_java(), known)
     if record is not known:
-        files.before_change()
+        files.require_held()
         write_record(files, record)
         _log.info("job %s goes on from a batch that was computed by another declaration than the last one", known.name)
     return record

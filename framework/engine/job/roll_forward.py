@@ -89,7 +89,7 @@ def _take_back(
         folder = CheckpointFiles(spark(), path) if local is None else LocalFolder(local)
         if not is_owned(role) and path not in confirmed:
             _require_no_rows_of_others(folder, version, record)
-        restore_table(spark, path, version, folder, before_commit=require_held)
+        restore_table(spark, path, version, folder, require_held=require_held)
     for view in begin.emptied:
         if is_delta_table(spark(), view):
             require_held()

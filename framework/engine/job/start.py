@@ -155,10 +155,10 @@ def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     written = {} if new else made
     for port in pipeline.ports:  # 6
         require_bounded_batch(port.intake.df, partial(found_files, files))
-    files.before_change()
+    files.require_held()
     tables = start.make_tables(spark, pipeline.spec, written)
     paths, fresh = tables.by_role, new and not record.epoch
-    files.before_change()
+    files.require_held()
     found = create_or_check(
         spark,
         tables,
@@ -191,7 +191,7 @@ def point_to(files: CheckpointFiles, record: JobRecord) -> None:
     root = files.checkpoint.without_java()
     wanted = Pointer(name=record.name, id=record.id, epoch=record.epoch)
     found = read_pointer(root)
-    files.before_change()
+    files.require_held()
     if found is None:
         create_pointer(root, wanted)
     elif found != wanted:  # the job was named otherwise, and no batch was begun

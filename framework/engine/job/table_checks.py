@@ -229,10 +229,10 @@ def take_tables(
     declaration, and the metrics those of this version.
     """
     spark = files.spark
-    files.before_change()
+    files.require_held()
     secure(spark, tables.by_role, record, writer.tables)  # before they are altered, and named as the job's own
     record_upgrade(files, record)
-    files.before_change()
+    files.require_held()
     for role, path in tables.by_role.items():
         if path is None:
             continue
@@ -256,7 +256,7 @@ def take_tables(
             writer.tables.reopen(path)
             fault_point("during-upgrade", 3)
     write_tables(files, tables.by_role)
-    files.before_change()
+    files.require_held()
     if writer.has_user_sink:
         writer.prepare_user_sink(spark, spec.results_schema)
 

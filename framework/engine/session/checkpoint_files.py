@@ -43,22 +43,22 @@ class CheckpointFiles(JsonFiles):
     """The files under one folder, by relative name.
 
     `root` is the folder as messages name it, of an epoch the checkpoint; `inner` is the folder of the epoch in that,
-    empty for any other folder. `before_change` is called immediately before each change, also of what belongs to the
+    empty for any other folder. `require_held` is called immediately before each change, also of what belongs to the
     folder, as tables; it raises if it must not be made any more.
     """
 
     spark: SparkSession
     root: str
     inner: str = ""
-    before_change: Callable[[], None] = field(default=_permitted, compare=False, repr=False)
+    require_held: Callable[[], None] = field(default=_permitted, compare=False, repr=False)
 
-    def while_held(self, require_lease: Callable[[], None]) -> CheckpointFiles:
+    def while_held(self, require_held: Callable[[], None]) -> CheckpointFiles:
         """Return the same folder for a holder of its lease, which changes nothing once it has lost that."""
-        return replace(self, before_change=require_lease)
+        return replace(self, require_held=require_held)
 
     def unchecked(self) -> CheckpointFiles:
         """Return the same folder for a job that runs, which checks its lease itself."""
-        return replace(self, before_change=_permitted)
+        return replace(self, require_held=_permitted)
 
     @property
     def place(self) -> str:
@@ -103,7 +103,7 @@ class CheckpointFiles(JsonFiles):
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
         """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""
-        self.before_change()
+        self.require_held()
         local = self.local_folder
         try:
             if local is not None:  # there Spark's manager replaces no file, without an error, and flushes none
@@ -130,7 +130,7 @@ class CheckpointFiles(JsonFiles):
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
         """Replace a small file if its content is still the old one; where no store can say so, as HDFS, by a rename."""
-        self.before_change()
+        self.require_held()
         if (local := self.local_folder) is not None:
             local.swap(name, old, new)
             return
@@ -153,12 +153,12 @@ class CheckpointFiles(JsonFiles):
 
     def remove(self, name: str) -> None:
         """Remove a file or folder; nothing happens if it is not there."""
-        self.before_change()
+        self.require_held()
         self._manager().delete(self._path(name))
 
     def make_folder(self, name: str) -> None:
         """Make a folder and its parents; nothing happens if it is there."""
-        self.before_change()
+        self.require_held()
         self._manager().mkdirs(self._path(name))
 
     def path(self, name: str) -> str:

@@ -139,18 +139,19 @@ def restore_table(
     version: int,
     folder: CheckpointFolder,
     *,
-    before_commit: Callable[[], None] = lambda: None,
+    require_held: Callable[[], None] = lambda: None,
 ) -> None:
     """Take a table back to a version; nothing happens if that is its newest one, or was restored last.
 
-    `before_commit` raises if this process may not write any more. If it is paused between that and the RESTORE for
-    longer than its lease, Spark takes back what was written meanwhile: its RESTORE takes no condition. The library
-    refuses its own if another commit came first.
+    `require_held` raises if this process may not write any more. The commit gets the version after the newest one that
+    the RESTORE has read, or is refused, by the library and by Spark; but Spark reads it when the RESTORE begins. If this
+    process is paused between that and `require_held` for longer than its lease, Spark takes back what was written
+    meanwhile. The library has read it before `require_held`, and refuses.
     """
     if _was_restored_last(folder, version):
         return
     try:
-        restore_by_library(folder, version, before_commit=before_commit)
+        restore_by_library(folder, version, require_held=require_held)
     except UnsupportedTable as reason:
         _log.info("%s: Spark restores version %d: %s", path, version, reason)
     else:
@@ -160,7 +161,7 @@ def restore_table(
     try:
         table = DeltaTable.forPath(spark(), path)
         if int(table.history(1).select("version").collect()[0][0]) != version:
-            before_commit()
+            require_held()
             table.restoreToVersion(version)
     except CheckpointError:
         raise
@@ -172,7 +173,7 @@ def restore_table(
 
 
 def restore_by_library(
-    folder: CheckpointFolder, version: int, *, before_commit: Callable[[], None] = lambda: None
+    folder: CheckpointFolder, version: int, *, require_held: Callable[[], None] = lambda: None
 ) -> None:
     """Do the same without Spark. Raises `UnsupportedTable` if Spark must restore the table.
 
@@ -186,7 +187,7 @@ def restore_by_library(
         return
     files_of(delta)
     files_of(open_table(folder.root, {}, version))
-    before_commit()
+    require_held()
     try:
         with panic_as_unsupported():
             delta.restore(version, post_commithook_properties=NO_HOOKS)

@@ -79,7 +79,7 @@ class DeltaTables:
             to.path,
             to.transaction,
             of.number,
-            before_each=partial(self._require_as_recorded, spark, to, of.number),
+            require_recorded=partial(self._require_as_recorded, spark, to, of.number),
         )
         self.reopen(to.path)
 
@@ -108,7 +108,7 @@ class DeltaTables:
                 is_copy=isinstance(newest, pa.Table),
                 transaction=to.transaction,
                 number=number,
-                before_each=partial(self._require_as_recorded, spark, to, number),
+                require_recorded=partial(self._require_as_recorded, spark, to, number),
             )
         self.reopen(to.path)
         newest = self.last_transaction(spark, to.path, to.transaction)

@@ -89,15 +89,15 @@ def _snapshot(spark: SparkSession, path: str) -> Any:
 
 
 def append(
-    frame: DataFrame, path: str, transaction: str, number: int, *, before_each: Callable[[], None] = lambda: None
+    frame: DataFrame, path: str, transaction: str, number: int, *, require_recorded: Callable[[], None] = lambda: None
 ) -> None:
     """Append rows under a transaction id and version, unless the table has that version.
 
-    `before_each` is called before each attempt, and raises if the table may not be written.
+    `require_recorded` is called before each attempt, and raises if the table is not the recorded one any more.
     """
 
     def commit() -> None:
-        before_each()
+        require_recorded()
         writer = frame.write.format("delta").mode("append")
         writer.options(txnAppId=transaction, txnVersion=number).save(path)
 
@@ -114,7 +114,7 @@ def merge(  # noqa: PLR0913 -- what, where to, and how; all but three by keyword
     is_copy: bool,
     transaction: str,
     number: int,
-    before_each: Callable[[], None] = lambda: None,
+    require_recorded: Callable[[], None] = lambda: None,
 ) -> None:
     """Insert rows (`s` in the condition) that the table (`t`) does not have, and replace those that are older, once.
 
@@ -123,7 +123,7 @@ def merge(  # noqa: PLR0913 -- what, where to, and how; all but three by keyword
     The settings are those of the query's own session, which Spark clones for each query. Appends that run beside it
     bring their transaction as options and do not look at these settings. A row replaces one in the table unless its
     value of `newer_by` is less; null is not less than any. `is_copy`: the rows are the same each time they are read.
-    `before_each` as for `append`.
+    `require_recorded` as for `append`.
     """
     settings = {"spark.databricks.delta.merge.materializeSource": "none" if is_copy else "auto", **READ_SETTINGS}
 
@@ -132,7 +132,7 @@ def merge(  # noqa: PLR0913 -- what, where to, and how; all but three by keyword
     has_replaced = REPLACED in source.columns
 
     def commit() -> None:
-        before_each()
+        require_recorded()
         merge = DeltaTable.forPath(spark, path).alias("t").merge(source.alias("s"), condition)
         merge = merge.whenMatchedDelete(f"s.{REPLACED}") if has_replaced else merge
         merge = merge.whenMatchedUpdate(f"coalesce(s.{newer_by} >= t.{newer_by}, true)", every)
@@ -155,8 +155,9 @@ def delete_all(spark: SparkSession, path: str, transaction: str) -> None:
 def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:
     """Commit a version, which stands for an owner, unless the table has one or `take`; return the one that it has then.
 
-    An append under the version would be skipped where the table has a greater one, and of two appends at the same time
-    Delta accepts both. A transaction that has looked for the version is refused if another one commits it meanwhile.
+    An append under the version would be skipped, without an error, where the table has a greater one, and take the place
+    of a smaller one. This says whose the table is. Delta refuses a commit if another one has committed a version of an
+    id meanwhile that the first one has looked for: then it is looked for again.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 -- a commit without rows is not part of Delta's Python interface
     delta, nothing = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()

@@ -50,17 +50,17 @@ class TableWriter:
     user_sink: Sink | None = None
 
     def write(
-        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_lease: Callable[[], None]
+        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_held: Callable[[], None]
     ) -> None:
         """Make one idempotent commit for each table; each has the batch in its log then. May be repeated.
 
-        `packed` has the large rows, if there are any. `require_lease` is called just before each commit.
+        `packed` has the large rows, if there are any. `require_held` is called just before each commit.
         """
         at_once = [one for one in batch.writes if kind_of(one.role) in _AT_ONCE]
         fault_point("before-delta", batch.number, at_once[0].path if at_once else "")
 
         def commit(to: TableWrite) -> None:
-            require_lease()
+            require_held()
             fault_point("before-commit", batch.number, to.path)
             self._commit(spark, batch, to, packed)
             fault_point("after-commit", batch.number, to.path)
@@ -70,7 +70,7 @@ class TableWriter:
             sink, writer = self.user_sink, batch.sink_writer
 
             def commit_to_user_sink() -> None:
-                require_lease()
+                require_held()
                 rows = _rows(batch, RESULTS, packed)
                 frame = as_frame(spark, rows)
                 with self.tables.session_lock:  # it may write with the query's session, and must not do so as the view

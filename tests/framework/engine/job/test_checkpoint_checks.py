@@ -192,7 +192,7 @@ def test_the_first_record_of_a_folder_is_not_replaced_by_that_of_a_paused_start(
     """Else the job had another id than its tables, and no start could go on with them."""
 
     class OnDisk(LocalFolder):
-        def before_change(self) -> None:
+        def require_held(self) -> None:
             """The lease was held when this was called."""
 
         def without_java(self) -> LocalFolder:

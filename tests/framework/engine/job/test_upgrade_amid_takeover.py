@@ -33,7 +33,7 @@ class OnDisk(LocalFolder):
     def without_java(self) -> LocalFolder:
         return self
 
-    def before_change(self) -> None:
+    def require_held(self) -> None:
         """The lease is held."""
 
 

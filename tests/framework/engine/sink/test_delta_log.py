@@ -56,7 +56,7 @@ def test_the_rows_of_the_version_are_back_and_the_transactions_of_later_ones_sta
 def test_a_batch_that_comes_between_the_last_check_and_the_restore_is_kept(table: Path) -> None:
     """As of a job that runs by now: this process was paused just there until another restore was done."""
     with pytest.raises(UnsupportedTable, match="cannot restore it"):
-        restore_by_library(LocalFolder(table), SAVED, before_commit=lambda: append(table, 5))
+        restore_by_library(LocalFolder(table), SAVED, require_held=lambda: append(table, 5))
     assert rows_of(table) == [0, 1, 2, 3, 4, 5]
 
 
