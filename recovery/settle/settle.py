@@ -81,7 +81,7 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_tables
 from panekeeper.state.compatibility import as_recorded, compare_declarations
 from panekeeper.state.history import in_force
-from panekeeper.state.prepared import PreparedBatch, TableWrite, as_computed, is_recorded
+from panekeeper.state.prepared import TableWrite, as_computed, is_recorded
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import WindowStore
 from panekeeper.state.table_roles import role_of
@@ -337,7 +337,7 @@ class _Work:
             require_held()
             fault_point("during-settlement", 1, write.path)
             with session_of_its_own(self.spark) as spark:
-                self.opened.append(spark, rows.log, write, self._batch_of(write.after + 1))  # 5
+                self.opened.append(spark, rows.log, write, write.after + 1, job=self.record.id)  # 5
             fault_point("during-settlement", 2, write.path)
         if (view := role_of("view", self.window)) in self.tables and rows.view.num_rows:
             write = replace(self._write_of(view), **newest_by(self.spec))
@@ -363,6 +363,3 @@ class _Work:
             after=done,
             rows="results",
         )
-
-    def _batch_of(self, number: int) -> PreparedBatch:
-        return PreparedBatch(number=number, epoch=self.record.epoch, spark_commit="", job=self.record.id)

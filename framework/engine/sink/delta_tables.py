@@ -7,10 +7,11 @@ Spark (`spark_table.py`) all else. Both write the same transaction ids, so each 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -42,11 +43,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from panekeeper.state.prepared import PreparedBatch, TableWrite
+    from panekeeper.state.prepared import TableWrite
 
 _DEFAULT_PROPERTIES = "spark.databricks.delta.properties.defaults."
 _log = logger("sink")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,41 +60,51 @@ class DeltaTables:
     _refused: dict[str, str] = field(default_factory=dict)
     session_lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def append(self, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch) -> None:
-        """Append rows of a batch, once."""
+    def append(
+        self,
+        spark: SparkSession,
+        rows: pa.Table | DataFrame,
+        write: TableWrite,
+        number: int,
+        *,
+        job: str,
+        count: int | None = None,
+    ) -> None:
+        """Append rows of a batch, once. `job` is the id of its checkpoint; `count`: how many rows Spark is to write."""
         if isinstance(rows, pa.Table):
-            done = self._commit_by_library(spark, to, lambda table: table.append(rows, to.transaction, of.number))
-            if done is not None:
-                return
-        elif self._shares_on_s3(to) and self._append_files(spark, rows, to, of):
+            with self.library(spark, write.path) as table:
+                if table is not None:
+                    table.require_as_recorded(write.table, write.transaction, write.after)
+                    table.append(rows, write.transaction, number)
+                    return
+        elif self._shares_on_s3(write) and self._append_files(spark, rows, write, number, count):
             return
-        reason = self._refused.get(to.path) if self._shares_on_s3(to) else None
-        if reason and self.last_transaction(spark, to.path, OWNER) != int(of.job, 16):
+        reason = self._refused.get(write.path) if self._shares_on_s3(write) else None
+        if reason and self.last_transaction(spark, write.path, OWNER) != int(job, 16):
             raise OutputNotWritable(
-                f"{to.path} cannot be written: {reason}; and a commit by Spark might take the place of one of another "
-                "job that shares the table. Start the job again when that is over: it resumes with the same batch"
+                f"{write.path} cannot be written: {reason}; and a commit by Spark might take the place of one of "
+                "another job that shares the table. Start the job again when that is over: it resumes with the same "
+                "batch"
             )
         spark_table.append(
             as_frame(spark, rows),
-            to.path,
-            to.transaction,
-            of.number,
-            require_recorded=partial(self._require_as_recorded, spark, to, of.number),
+            write.path,
+            write.transaction,
+            number,
+            require_recorded=partial(self._require_as_recorded, spark, write, number),
         )
-        self.reopen(to.path)
+        self.reopen(write.path)
 
-    def merge(self, spark: SparkSession, newest: pa.Table | DataFrame, to: TableWrite, number: int) -> None:
+    def merge(self, spark: SparkSession, newest: pa.Table | DataFrame, write: TableWrite, number: int) -> None:
         """Write the newest rows of a batch, each unless that in the table is newer; once."""
-        keys, newer_by, since = list(to.keys or ()), to.newer_by or "", to.since
+        keys, newer_by, since = list(write.keys or ()), write.newer_by or "", write.since
         same = [f"t.{quoted(name)} <=> s.{quoted(name)}" for name in keys] or ["true"]
         if isinstance(newest, pa.Table):
-            done = self._commit_by_library(
-                spark,
-                to,
-                lambda table: table.merge(newest, to.transaction, number, keys=keys, newer_by=newer_by, since=since),
-            )
-            if done is not None:
-                return
+            with self.library(spark, write.path) as table:
+                if table is not None:
+                    table.require_as_recorded(write.table, write.transaction, write.after)
+                    table.merge(newest, write.transaction, number, keys=keys, newer_by=newer_by, since=since)
+                    return
             if since is not None and (begin := lowest(newest, since)) is not None:
                 # Holds for all the panes of this batch, and spares Delta old files.
                 same.append(f"t.{since} >= timestamp_micros({begin.value})")
@@ -102,71 +112,68 @@ class DeltaTables:
             spark_table.merge(
                 spark,
                 as_frame(spark, newest),
-                to.path,
+                write.path,
                 condition=" AND ".join(same),
                 newer_by=newer_by,
                 is_copy=isinstance(newest, pa.Table),
-                transaction=to.transaction,
+                transaction=write.transaction,
                 number=number,
-                require_recorded=partial(self._require_as_recorded, spark, to, number),
+                require_recorded=partial(self._require_as_recorded, spark, write, number),
             )
-        self.reopen(to.path)
-        newest = self.last_transaction(spark, to.path, to.transaction)
-        require_not_fenced(to.path, number, newest)  # Spark has skipped it
-        if newest < number:  # all rows are older
-            spark_table.own(spark, to.path, to.transaction, number, take=True)
-            self.reopen(to.path)
+        self.reopen(write.path)
+        done = self.last_transaction(spark, write.path, write.transaction)
+        require_not_fenced(write.path, number, done)  # Spark has skipped it
+        if done < number:  # all rows are older
+            spark_table.own(spark, write.path, write.transaction, number, take=True)
+            self.reopen(write.path)
 
-    def _commit_by_library(
-        self, spark: SparkSession, to: TableWrite, act: Callable[[LibraryTable], bool]
-    ) -> bool | None:
-        """Commit rows of a batch to a table that is the recorded one; None: Spark must do it."""
-
-        def commit(table: LibraryTable) -> bool:
-            table.require_as_recorded(to.table, to.transaction, to.after)
-            return act(table)
-
-        return self.by_library(spark, to.path, commit)
-
-    def _require_as_recorded(self, spark: SparkSession, to: TableWrite, number: int) -> None:
+    def _require_as_recorded(self, spark: SparkSession, write: TableWrite, number: int) -> None:
         """Refuse a table that is gone, which Spark would make anew, or that was replaced since the last batch (A6).
 
         Refuse one, too, in which a later epoch has begun (A2): Spark would skip the batch without an error.
         """
-        if not spark_table.is_delta_table(spark, to.path):
+        if not spark_table.is_delta_table(spark, write.path):
             raise SinkError(
-                f"the {to.role} {to.path} is gone. Mount its volume or put the table back, and start the job again: it "
-                "resumes with the same batch; or restore a savepoint"
+                f"the {write.role} {write.path} is gone. Mount its volume or put the table back, and start the job "
+                "again: it resumes with the same batch; or restore a savepoint"
             )
-        found, done = spark_table.table_metadata(spark, to.path), spark_table.transactions(spark, to.path)
-        newest = done.get(to.transaction, -1)
-        require_recorded(to.path, to.table, str(found["id"]), to.after, newest)
-        require_not_fenced(to.path, number, newest)
+        found, done = spark_table.table_metadata(spark, write.path), spark_table.transactions(spark, write.path)
+        newest = done.get(write.transaction, -1)
+        require_recorded(write.path, write.table, str(found["id"]), write.after, newest)
+        require_not_fenced(write.path, number, newest)
 
     def note(self, spark: SparkSession, path: str, transactions: Mapping[str, int]) -> None:
         """Commit transactions without rows, unless the table has that version of them, or a later one."""
-        if self.by_library(spark, path, lambda table: table.note(transactions)) is None:
-            nothing = spark.read.format("delta").load(path).limit(0)
-            for one, version in transactions.items():
-                spark_table.append(nothing, path, one, version)
+        with self.library(spark, path) as table:
+            if table is not None:
+                table.note(transactions)
+                return
+        nothing = spark.read.format("delta").load(path).limit(0)
+        for one, version in transactions.items():
+            spark_table.append(nothing, path, one, version)
 
     def own(self, spark: SparkSession, path: str, owner: int, *, take: bool) -> int:
         """Commit the number of an owner unless the table has one, or `take`; return the one that it has then."""
-        found = self.by_library(spark, path, lambda table: table.own(OWNER, owner, take=take))
-        if found is None:
-            found = spark_table.own(spark, path, OWNER, owner, take=take)
-            self.reopen(path)
+        with self.library(spark, path) as table:
+            if table is not None:
+                return table.own(OWNER, owner, take=take)
+        found = spark_table.own(spark, path, OWNER, owner, take=take)
+        self.reopen(path)
         return found
 
     def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
         """Return the last version that a table has of a transaction id; -1 if there is none."""
-        found = self.by_library(spark, path, lambda table: table.last_transaction(app_id))
-        return spark_table.transactions(spark, path).get(app_id, -1) if found is None else found
+        with self.library(spark, path) as table:
+            if table is not None:
+                return table.last_transaction(app_id)
+        return spark_table.transactions(spark, path).get(app_id, -1)
 
     def has_rows(self, spark: SparkSession, path: str) -> bool:
         """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
-        rows = self.by_library(spark, path, lambda table: table.row_count())
-        return not spark.read.format("delta").load(path).isEmpty() if rows is None else rows > 0
+        with self.library(spark, path) as table:
+            if table is not None and (rows := table.row_count()) is not None:
+                return rows > 0
+        return not spark.read.format("delta").load(path).isEmpty()
 
     def create(
         self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]
@@ -188,44 +195,61 @@ class DeltaTables:
 
     def is_only_for_spark(self, spark: SparkSession, path: str) -> bool:
         """Return whether a table is on S3 and the library cannot write it, as for credentials it does not take."""
-        return is_s3(path) and self.by_library(spark, path, lambda _: True) is None
+        if is_s3(path):
+            with self.library(spark, path) as table:
+                return table is None
+        return False
 
-    def by_library(self, spark: SparkSession, path: str, act: Callable[[LibraryTable], T]) -> T | None:
-        """Return what `act` returns, which makes one commit, or reads; None: Spark must do it.
+    @contextmanager
+    def library(self, spark: SparkSession, path: str) -> Iterator[LibraryTable | None]:
+        """Provide a table for one commit by the library, or for a read; None: Spark must do it.
 
-        It must for the rest of the run, unless the store of the table did not respond.
+        Spark must, too, if the block does not come to its end: a table that turns out to be none for the library ends
+        it without an error. It is none for the rest of the run, unless only its store did not respond.
         """
         if self._open.get(path, ...) is not None:
             self._refused.pop(path, None)
+        with self._left_to_spark(path):
+            if path not in self._open:
+                self._open[path] = LibraryTable(path, _options(spark, path))
+        with self._left_to_spark(path):
+            yield self._open.get(path)
+
+    @contextmanager
+    def _left_to_spark(self, path: str) -> Iterator[None]:
+        """Take note of why a table is left to Spark, if the block finds that out, which then ends without an error."""
         try:
             with panic_as_unsupported():
-                if path not in self._open:
-                    self._open[path] = LibraryTable(path, _options(spark, path))
-                table = self._open[path]
-                return None if table is None else act(table)
+                yield
         except UnreachableTable as reason:
             _log.warning("%s: Spark may reach this table: %s", path, reason)
             self._refused[path] = str(reason)
         except UnsupportedTable as reason:
             _log.info("%s: Spark makes all commits to this table: %s", path, reason)
             self._open[path], self._refused[path] = None, str(reason)
-        return None
 
     @staticmethod
-    def _shares_on_s3(to: TableWrite) -> bool:
+    def _shares_on_s3(write: TableWrite) -> bool:
         """Return whether Spark's commit may replace one of another job: on S3, where jobs may share the table."""
-        return not is_owned(to.role) and is_s3(to.path)
+        return not is_owned(write.role) and is_s3(write.path)
 
-    def _append_files(self, spark: SparkSession, rows: DataFrame, to: TableWrite, of: PreparedBatch) -> bool:
+    def _append_files(
+        self, spark: SparkSession, rows: DataFrame, write: TableWrite, number: int, count: int | None
+    ) -> bool:
         """Append many rows, which Spark writes and the library commits, if it takes them."""
-        done = self.by_library(spark, to.path, lambda table: table.last_transaction(to.transaction))
-        if done is None or done >= of.number:
+        done: int | None = None
+        with self.library(spark, write.path) as table:
+            done = None if table is None else table.last_transaction(write.transaction)
+        if done is None or done >= number:
             return done is not None
-        files = spark_table.write_files(rows, to.path, of.large_counts.get(to.rows))
-        return files is not None and (
-            self._commit_by_library(spark, to, lambda table: table.append_files(files, to.transaction, of.number))
-            is not None
-        )
+        files = spark_table.write_files(rows, write.path, count)
+        if files is not None:
+            with self.library(spark, write.path) as table:
+                if table is not None:
+                    table.require_as_recorded(write.table, write.transaction, write.after)
+                    table.append_files(files, write.transaction, number)
+                    return True
+        return False
 
 
 def _options(spark: SparkSession, path: str) -> dict[str, str]:

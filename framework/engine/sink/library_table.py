@@ -19,7 +19,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -110,11 +110,13 @@ class LibraryTable:
 
     def append(self, rows: pa.Table, app_id: str, version: int) -> bool:
         """Append rows, with the columns of the table in any order, once; return whether that was now."""
-        return self._commit_batch(app_id, version, lambda table, once: table.append(rows, once))
+        append = partial(_Snapshot.append, rows=rows)
+        return self._commit(f"batch {version}", partial(self._batch, app_id, version), append)
 
     def append_files(self, files: list[AddAction], app_id: str, version: int) -> bool:
         """Append the rows of files that are in its folder, once; as `append`."""
-        return self._commit_batch(app_id, version, lambda table, once: table.commit_files(files, once))
+        commit = partial(_Snapshot.commit_files, files=files)
+        return self._commit(f"batch {version}", partial(self._batch, app_id, version), commit)
 
     def merge(
         self, rows: pa.Table, app_id: str, version: int, *, keys: Sequence[str], newer_by: str, since: str | None = None
@@ -141,9 +143,8 @@ class LibraryTable:
         for key in keys:
             if pa.types.is_floating(rows.schema.field(key).type):
                 raise UnsupportedTable(f"its key {key!r} is a floating-point number")
-        return self._commit_batch(
-            app_id, version, lambda table, once: table.merge(rows, once, keys=keys, newer_by=newer_by, since=since)
-        )
+        merge = partial(_Snapshot.merge, rows=rows, keys=keys, newer_by=newer_by, since=since)
+        return self._commit(f"batch {version}", partial(self._batch, app_id, version), merge)
 
     def note(self, transactions: Mapping[str, int]) -> bool:
         """Commit transactions without rows, those of which the table lacks that version; return whether it lacked any.
@@ -151,11 +152,11 @@ class LibraryTable:
         With version `FENCED`, nobody can commit under an id any more: not a process that was paused, nor Spark. A
         library commit under it raises `SinkError`; Spark skips its write silently.
         """
-        return self._commit(
-            "a note",
-            lambda: [Transaction(one, to) for one, to in transactions.items() if self.last_transaction(one) < to],
-            lambda table, once: table.commit_files([], once),
-        )
+
+        def missing() -> list[Transaction]:
+            return [Transaction(one, to) for one, to in transactions.items() if self.last_transaction(one) < to]
+
+        return self._commit("a note", missing, partial(_Snapshot.commit_files, files=[]))
 
     def own(self, app_id: str, version: int, *, take: bool) -> int:
         """Commit a version, which stands for an owner, unless the table has one or `take`; return what it has then."""
@@ -164,7 +165,7 @@ class LibraryTable:
             done = self.last_transaction(app_id)
             return [] if done == version or (done >= 0 and not take) else [Transaction(app_id, version)]
 
-        self._commit("its owner", missing, lambda table, once: table.commit_files([], once))
+        self._commit("its owner", missing, partial(_Snapshot.commit_files, files=[]))
         return self.last_transaction(app_id)
 
     def reopen(self) -> None:
@@ -173,28 +174,25 @@ class LibraryTable:
             self._seen = (self._open.id, self._open.version)
         self._open = None
 
-    def _commit_batch(self, app_id: str, version: int, act: Callable[[_Snapshot, CommitProperties], None]) -> bool:
-        def missing() -> list[Transaction]:
-            done = self._newest_batch(app_id)
-            require_not_fenced(self._url, version, done)
-            return [] if done >= version else [Transaction(app_id, version)]
+    def _batch(self, app_id: str, version: int) -> list[Transaction]:
+        """Return the transaction of a batch, if the table lacks it. Raises `SinkError` if its epoch is over."""
+        done = self._newest_batch(app_id)
+        require_not_fenced(self._url, version, done)
+        return [] if done >= version else [Transaction(app_id, version)]
 
-        return self._commit(f"batch {version}", missing, act)
+    def _commit(self, what: str, missing: Callable[[], list[Transaction]], act: Callable[..., None]) -> bool:
+        """Commit under the transactions that the table lacks; return whether there were any.
 
-    def _commit(
-        self,
-        what: str,
-        missing: Callable[[], list[Transaction]],
-        act: Callable[[_Snapshot, CommitProperties], None],
-    ) -> bool:
-        """Commit under the transactions that the table lacks; return whether there were any."""
+        `act` is a method of the snapshot to which it commits, with its arguments but for `once`, these transactions.
+        Both are called again where others came first.
+        """
         for pause in (*PAUSES_S, None):
             transactions, table = missing(), self._snapshot()
             if not transactions:
                 return False
             try:
                 with panic_as_unsupported():
-                    act(table, CommitProperties(app_transactions=transactions))
+                    act(table, once=CommitProperties(app_transactions=transactions))
             except (DeltaError, OSError) as error:
                 self.reopen()  # whoever was first may have committed these very versions: the log is read again
                 if _REFUSED in text_of(error):

@@ -6,7 +6,7 @@ has computed the batch writes it, or a later one that completes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -58,31 +58,15 @@ class TableWriter:
         """
         at_once = [one for one in batch.writes if kind_of(one.role) in _AT_ONCE]
         fault_point("before-delta", batch.number, at_once[0].path if at_once else "")
-
-        def commit(to: TableWrite) -> None:
-            require_held()
-            fault_point("before-commit", batch.number, to.path)
-            self._commit(spark, batch, to, packed)
-            fault_point("after-commit", batch.number, to.path)
-
-        commits: list[Callable[[], None]] = [partial(commit, one) for one in at_once]
+        commits = [partial(self._commit, spark, batch, one, packed, require_held) for one in at_once]
         if batch.sink_writer is not None and self.user_sink is not None:
-            sink, writer = self.user_sink, batch.sink_writer
-
-            def commit_to_user_sink() -> None:
-                require_held()
-                rows = _rows(batch, RESULTS, packed)
-                frame = as_frame(spark, rows)
-                with self.tables.session_lock:  # it may write with the query's session, and must not do so as the view
-                    sink.commit(frame, writer=writer, batch=batch.number)
-
-            commits.append(commit_to_user_sink)
+            commits.append(partial(self._commit_to_user_sink, spark, batch, packed, require_held))
         elif batch.sink_writer is not None:
             _log.warning("batch %s has results for a sink that is declared no more, and may lack them", batch.number)
         _commit_in_parallel(spark, commits)
         for one in batch.writes:
             if kind_of(one.role) not in _AT_ONCE:
-                commit(one)
+                self._commit(spark, batch, one, packed, require_held)
         fault_point("after-delta-commit", batch.number)
 
     @property
@@ -99,21 +83,44 @@ class TableWriter:
         """Return the last version that a table has of a transaction id; -1 if there is none."""
         return self.tables.last_transaction(spark, path, transaction)
 
-    def _commit(self, spark: SparkSession, batch: PreparedBatch, to: TableWrite, packed: DataFrame | None) -> None:
-        rows = _rows(batch, to.rows, packed)
+    def _commit(
+        self,
+        spark: SparkSession,
+        batch: PreparedBatch,
+        write: TableWrite,
+        packed: DataFrame | None,
+        require_held: Callable[[], None],
+    ) -> None:
+        """Commit what one table gets of a batch."""
+        require_held()
+        fault_point("before-commit", batch.number, write.path)
+        rows = _rows(batch, write.rows, packed)
         try:
-            if to.keys is None:
-                self.tables.append(spark, rows, to, batch)
+            if write.keys is None:
+                count = batch.large_counts.get(write.rows)
+                self.tables.append(spark, rows, write, batch.number, job=batch.job, count=count)
             else:
-                self.tables.merge(spark, _newest_rows(rows, list(to.keys), to.replaces), to, batch.number)
+                newest = _newest_rows(rows, list(write.keys), write.replaces)
+                self.tables.merge(spark, newest, write, batch.number)
         except AnalysisException as error:
             raise SchemaMismatch(
-                f"the {to.role} {to.path} does not take the rows of batch {batch.number}. If its columns were changed, "
-                f"change them back, and start the job again: it resumes with the same batch\n{all_said(error)}"
+                f"the {write.role} {write.path} does not take the rows of batch {batch.number}. If its columns were "
+                f"changed, change them back, and start the job again: it resumes with the same batch\n{all_said(error)}"
             ) from None
+        fault_point("after-commit", batch.number, write.path)
+
+    def _commit_to_user_sink(
+        self, spark: SparkSession, batch: PreparedBatch, packed: DataFrame | None, require_held: Callable[[], None]
+    ) -> None:
+        require_held()
+        assert self.user_sink is not None
+        assert batch.sink_writer is not None
+        results = as_frame(spark, _rows(batch, RESULTS, packed))
+        with self.tables.session_lock:  # it may write with the query's session, and must not do so as the view
+            self.user_sink.commit(results, writer=batch.sink_writer, batch=batch.number)
 
 
-def _commit_in_parallel(spark: SparkSession, commits: list[Callable[[], None]]) -> None:
+def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None]]) -> None:
     """Run each commit in a thread of its own, and raise the first error once all of them have ended."""
     from pyspark import inheritable_thread_target
 

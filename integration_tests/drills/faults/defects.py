@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-    from panekeeper.state.prepared import PreparedBatch, TableWrite
+    from panekeeper.state.prepared import TableWrite
 
 
 Defect = Literal["sink commits twice", "sink skips a commit", "store loses a batch"]
@@ -45,19 +45,20 @@ _append = DeltaTables.append
 
 
 def _append_without_transaction(
-    self: DeltaTables, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
+    self: DeltaTables, spark: SparkSession, rows: pa.Table | DataFrame, write: TableWrite, number: int, **rest: Any
 ) -> None:
     """Append a repeated batch again: under another transaction id, if the table has the batch under its own."""
-    has_it = self.last_transaction(spark, to.path, to.transaction) >= of.number
-    _append(self, spark, rows, replace(to, transaction=uuid.uuid4().hex, after=-1) if has_it else to, of)
+    has_it = self.last_transaction(spark, write.path, write.transaction) >= number
+    to = replace(write, transaction=uuid.uuid4().hex, after=-1) if has_it else write
+    _append(self, spark, rows, to, number, **rest)
 
 
 def _append_skipping_batch(
-    self: DeltaTables, spark: SparkSession, rows: pa.Table | DataFrame, to: TableWrite, of: PreparedBatch
+    self: DeltaTables, spark: SparkSession, rows: pa.Table | DataFrame, write: TableWrite, number: int, **rest: Any
 ) -> None:
     """Append the rows of all batches but one."""
-    if of.number != LOST_BATCH:
-        _append(self, spark, rows, to, of)
+    if number != LOST_BATCH:
+        _append(self, spark, rows, write, number, **rest)
 
 
 class LosingProcessor(KeyGroupProcessor):

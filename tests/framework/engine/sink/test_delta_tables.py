@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import pyarrow as pa
 import pytest
@@ -20,7 +20,7 @@ from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_rules import UnreachableTable, UnsupportedTable, create_table
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.state.checkpoint.job_record import OWNER
-from panekeeper.state.prepared import PreparedBatch, TableWrite
+from panekeeper.state.prepared import TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +31,14 @@ SPARK = cast(
 )  # reaches no table
 SCHEMA = pa.schema([("sensor", pa.string())])
 ROWS = pa.table({"sensor": ["a"]}, schema=SCHEMA)
+T = TypeVar("T")
+
+
+def by_library(tables: DeltaTables, path: str, act: Callable[[LibraryTable], T]) -> T | None:
+    """Return what the library does with a table; None: it is left to Spark."""
+    with tables.library(NO_SPARK, path) as table:
+        return None if table is None else act(table)
+    return None
 
 
 def test_a_table_that_the_library_writes_stays_open(tmp_path: Path) -> None:
@@ -46,7 +54,7 @@ def test_a_table_that_the_library_writes_stays_open(tmp_path: Path) -> None:
         return done[-1]
 
     for _ in range(3):
-        assert tables.by_library(NO_SPARK, str(tmp_path), append)
+        assert by_library(tables, str(tmp_path), append)
         tables.reopen(str(tmp_path))
     assert done == [True, True, True]
     assert opened[0] is opened[1] is opened[2]
@@ -62,8 +70,8 @@ def test_a_table_that_does_not_is_left_to_spark_for_the_rest_of_the_run(tmp_path
         raise UnsupportedTable(f"{to} cannot")
 
     for path in (str(tmp_path / "none"), str(table), "hdfs://host/table"):
-        assert tables.by_library(NO_SPARK, path, refuse) is None
-        assert tables.by_library(NO_SPARK, path, lambda to: to.append(ROWS, "a", 0)) is None
+        assert by_library(tables, path, refuse) is None
+        assert by_library(tables, path, lambda to: to.append(ROWS, "a", 0)) is None
         tables.reopen(path)
     assert DeltaTable(table).version() == 0
 
@@ -79,9 +87,9 @@ def test_a_table_whose_store_is_away_is_written_by_the_library_again_when_it_is_
             raise UnreachableTable("after 10 retries")
         return to.append(ROWS, "a", 0)
 
-    assert tables.by_library(NO_SPARK, path, commit) is None
+    assert by_library(tables, path, commit) is None
     assert tables._refused == {path: "after 10 retries"}
-    assert tables.by_library(NO_SPARK, path, commit)
+    assert by_library(tables, path, commit)
     assert not tables._refused
     assert opened[0] is opened[1]
 
@@ -106,12 +114,11 @@ def test_spark_does_not_commit_to_a_table_that_jobs_may_share_while_its_store_is
     url = "s3a://bucket/table"
     tables = DeltaTables({url: Away()})
     write = TableWrite(role=role, path=url, table="", transaction="job", after=-1, rows="rows")
-    batch = PreparedBatch(number=3, epoch=0, spark_commit="", writes=[write], rows={"rows": ROWS}, job="b")
     with pytest.raises(OutputNotWritable, match="1 row of job, batch 3"):
-        tables.append(NO_SPARK, ROWS, write, batch)
-    for of, to in ((batch, replace(write, role="log")), (replace(batch, job="a"), write)):
+        tables.append(NO_SPARK, ROWS, write, 3, job="b")
+    for job, to in (("b", replace(write, role="log")), ("a", write)):
         with pytest.raises(SinkError, match="cannot be read"):  # by the session, which would commit
-            tables.append(SPARK, ROWS, to, of)
+            tables.append(SPARK, ROWS, to, 3, job=job)
 
 
 @pytest.mark.parametrize("name", ["a[1", "a]", "a^b", "a|b", "a%20b", "a\\b", "a\tb"])
@@ -123,8 +130,8 @@ def test_a_folder_that_the_library_would_not_reach_is_left_to_spark(tmp_path: Pa
     (tmp_path / "table/_delta_log").rename(own / "_delta_log") if own.is_dir() else (tmp_path / "table").rename(own)
     before = sorted(tmp_path.rglob("*"))
     tables = DeltaTables()
-    assert tables.by_library(NO_SPARK, str(own), lambda to: to.append(ROWS, "a", 0)) is None
-    assert tables.by_library(NO_SPARK, str(own), lambda to: to.note({"a": FENCED})) is None
+    assert by_library(tables, str(own), lambda to: to.append(ROWS, "a", 0)) is None
+    assert by_library(tables, str(own), lambda to: to.note({"a": FENCED})) is None
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -150,11 +157,11 @@ def test_a_panic_of_the_library_leaves_the_table_to_spark(tmp_path: Path) -> Non
         calls.append(1)
         raise PanicException("index out of bounds")
 
-    assert tables.by_library(NO_SPARK, str(tmp_path), panic) is None
-    assert tables.by_library(NO_SPARK, str(tmp_path), panic) is None
+    assert by_library(tables, str(tmp_path), panic) is None
+    assert by_library(tables, str(tmp_path), panic) is None
     assert calls == [1]
     with pytest.raises(KeyboardInterrupt):
-        DeltaTables().by_library(NO_SPARK, str(tmp_path), _interrupt)
+        by_library(DeltaTables(), str(tmp_path), _interrupt)
 
 
 def _interrupt(_: LibraryTable) -> bool:
@@ -258,9 +265,9 @@ def test_a_table_that_is_replaced_between_two_attempts_of_spark_gets_no_batch(tm
         shutil.copytree(path, tmp_path / "copy", dirs_exist_ok=True)
         assert kept.append(ROWS, "job", 1)
         write = TableWrite(role="log", path=str(path), table=id_, transaction="job", after=1, rows="rows")
-        batch, rows = PreparedBatch(number=2, epoch=0, spark_commit=""), BySpark(meanwhile)
+        rows = BySpark(meanwhile)
         with pytest.raises(SinkError, match=why):
-            DeltaTables().append(NO_SPARK, cast("DataFrame", rows), write, batch)
+            DeltaTables().append(NO_SPARK, cast("DataFrame", rows), write, 2, job="b")
         assert rows.attempts == 1
         shutil.rmtree(tmp_path / "copy", ignore_errors=True)
 
@@ -270,6 +277,6 @@ def test_spark_commits_again_to_a_table_to_which_others_came_first(tmp_path: Pat
     """It is still the one that is recorded."""
     kept, id_ = _kept(tmp_path / "table", 2)
     write = TableWrite(role="log", path=kept._url, table=id_, transaction="job", after=1, rows="rows")
-    batch, rows = PreparedBatch(number=2, epoch=0, spark_commit=""), BySpark(lambda: kept.append(ROWS, "other", 0))
-    DeltaTables().append(NO_SPARK, cast("DataFrame", rows), write, batch)
+    rows = BySpark(lambda: kept.append(ROWS, "other", 0))
+    DeltaTables().append(NO_SPARK, cast("DataFrame", rows), write, 2, job="b")
     assert DeltaTable(kept._url).transaction_version("job") == 2
