@@ -248,7 +248,8 @@ class BatchJournal:
             self.lease.require_held()
             write_large_rows(packed, batch.large_tags, self.files.path(folder))
             large = read_large_rows(packed.sparkSession, self.files.path(folder))
-            if rows_and_hashes(large) != {tag: (batch.rows[tag], batch.hashes[tag]) for tag in batch.large_tags}:
+            computed = {tag: (batch.output_counts[tag], batch.hashes[tag]) for tag in batch.large_tags}
+            if rows_and_hashes(large) != computed:
                 raise JobFailed(
                     f"batch {batch.number} of {self.files.root} is not recorded: its rows were lost before that (the "
                     "cache was cleared, or an executor ended), and computed again they are others, or in another "
@@ -279,7 +280,7 @@ class BatchJournal:
             writes=writes,
             rows=rows,
             large=dict.fromkeys(batch.large_tags, folder),
-            large_counts={tag: batch.rows[tag] for tag in batch.large_tags},
+            large_counts={tag: batch.output_counts[tag] for tag in batch.large_tags},
             large_hashes={tag: batch.hashes[tag] for tag in batch.large_tags},
             job=self.record.id,
             tables=self.tables | written,
@@ -399,7 +400,7 @@ def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> 
     rows = {
         tag: schema.empty_table() if tag in batch.large_tags else with_columns(batch.driver_tables[tag], schema)
         for tag, schema in schemas.items()
-        if batch.rows.get(tag)
+        if batch.output_counts.get(tag)
     }
     has_metrics = bool(rows or batch.counts["rows_in"])
     if context.downtime is not None:

@@ -38,8 +38,9 @@ class BatchOutput:
     Attributes:
         number: Spark's batch id.
         counts: where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups.
-        rows: tag -> rows of that output ("results": firings for the log; "rejected": rows for the quarantine; "view":
-            rows for the view, if they are others; "results:hour", "view:hour": of one of several windows).
+        output_counts: tag -> number of rows of that output ("results": firings for the log; "rejected": rows for the
+            quarantine; "view": rows for the view, if they are others; "results:hour", "view:hour": of one of several
+            windows).
         hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
         missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
@@ -62,7 +63,7 @@ class BatchOutput:
 
     number: int
     counts: dict[str, int]
-    rows: dict[str, int]
+    output_counts: dict[str, int]
     hashes: dict[str, int]
     driver_tables: dict[str, pa.Table] = field(repr=False)
     open_panes: dict[int, int]
@@ -84,12 +85,12 @@ class BatchOutput:
     @property
     def firings(self) -> int:
         """Number of rows for all logs."""
-        return sum(rows for tag, rows in self.rows.items() if tag.partition(":")[0] == RESULTS)
+        return sum(rows for tag, rows in self.output_counts.items() if tag.partition(":")[0] == RESULTS)
 
     @property
     def large_tags(self) -> list[str]:
         """Tags of the outputs that are too large for the driver."""
-        return [tag for tag, rows in self.rows.items() if rows and tag not in self.driver_tables]
+        return [tag for tag, rows in self.output_counts.items() if rows and tag not in self.driver_tables]
 
     @property
     def errors_by_reason(self) -> dict[str, int]:
@@ -122,7 +123,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
     return BatchOutput(
         number=number,
         counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},
-        rows={tag: sum(row.n for row in rows) for tag, rows in by_tag.items()},
+        output_counts={tag: sum(row.n for row in rows) for tag, rows in by_tag.items()},
         hashes={tag: sum(row.hash for row in rows) % _HASHES for tag, rows in by_tag.items()},
         driver_tables={
             tag: pa.concat_tables([from_segment(bytes(row.body)) for row in rows])

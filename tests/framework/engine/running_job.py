@@ -50,7 +50,7 @@ class RunningJob:
         batch = BatchOutput(
             number=number,
             counts=every,
-            rows={"results": firings, "rejected": 0},
+            output_counts={"results": firings, "rejected": 0},
             hashes={},
             driver_tables={},
             open_panes={1: 2, 2: 3},

@@ -47,7 +47,7 @@ def test_what_the_driver_gets_of_a_group_is_bounded_however_many_segments_there_
         SimpleNamespace(tag=row.tag, n=row.n, hash=0, body=row.body if row.to_driver else None) for row in everything
     ]
     batch = add_up(0, collected)
-    assert batch.rows == {"results": 0, "rejected": 2000}
+    assert batch.output_counts == {"results": 0, "rejected": 2000}
     assert batch.driver_tables == {}
 
 

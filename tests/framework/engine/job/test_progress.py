@@ -31,7 +31,7 @@ def batch(number: int, rows: int, **fields: Any) -> BatchOutput:
     """A batch that admitted its rows."""
     counts = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | {"rows_in": rows, "admitted": rows}
     empty: dict[str, Any] = {"hashes": {}, "driver_tables": {}, "open_panes": {}, "watermark": None, "flushed": False}
-    return BatchOutput(number=number, counts=counts, rows={"results": 0, "rejected": 0}, **(empty | fields))
+    return BatchOutput(number=number, counts=counts, output_counts={"results": 0, "rejected": 0}, **(empty | fields))
 
 
 def test_the_rate_is_that_of_the_last_minute_and_falls_to_0_in_an_idle_one() -> None:
