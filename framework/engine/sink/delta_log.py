@@ -144,9 +144,9 @@ def restore_table(
     """Take a table back to a version; nothing happens if that is its newest one, or was restored last.
 
     `require_held` raises if this process may not write any more. The commit gets the version after the newest one that
-    the RESTORE has read, or is refused, by the library and by Spark; but Spark reads it when the RESTORE begins. If this
-    process is paused between that and `require_held` for longer than its lease, Spark takes back what was written
-    meanwhile. The library has read it before `require_held`, and refuses.
+    the RESTORE has read, or is refused, by the library and by Spark; but Spark reads it only when the RESTORE begins.
+    If this process is paused between `require_held` and that for longer than its lease, Spark takes back what was
+    written meanwhile. The library has read it before `require_held`, and refuses.
     """
     if _was_restored_last(folder, version):
         return

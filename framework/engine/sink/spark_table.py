@@ -155,9 +155,9 @@ def delete_all(spark: SparkSession, path: str, transaction: str) -> None:
 def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool) -> int:
     """Commit a version, which stands for an owner, unless the table has one or `take`; return the one that it has then.
 
-    An append under the version would be skipped, without an error, where the table has a greater one, and take the place
-    of a smaller one. This says whose the table is. Delta refuses a commit if another one has committed a version of an
-    id meanwhile that the first one has looked for: then it is looked for again.
+    An append under the version would be skipped, without an error, where the table has a greater one, and take the
+    place of a smaller one. This says whose the table is. Delta refuses a commit if another one has committed a version
+    of an id meanwhile that the first one has looked for: then it is looked for again.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 -- a commit without rows is not part of Delta's Python interface
     delta, nothing = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()

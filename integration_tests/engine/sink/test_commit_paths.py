@@ -25,7 +25,7 @@ from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.recovery.upkeep.table_files import compact
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.prepared import PreparedBatch, TableWrite
+from panekeeper.state.prepared import TableWrite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,9 +137,7 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     id_ = str(spark_table.table_metadata(readings.spark, path)["id"])
     write = TableWrite(role="log", path=path, table=id_, transaction=record.transaction("log"), after=0, rows="rows")
     with pytest.raises(SinkError, match="a later epoch"):
-        DeltaTables({path: None}).append(
-            readings.spark, arrow, write, PreparedBatch(number=10_000, epoch=0, spark_commit="")
-        )
+        DeltaTables({path: None}).append(readings.spark, arrow, write, 10_000, job=record.id)
     assert readings.log() == log
 
 

@@ -37,7 +37,8 @@ T = TypeVar("T")
 def by_library(tables: DeltaTables, path: str, act: Callable[[LibraryTable], T]) -> T | None:
     """Return what the library does with a table; None: it is left to Spark."""
     with tables.library(NO_SPARK, path) as table:
-        return None if table is None else act(table)
+        if table is not None:
+            return act(table)
     return None
 
 

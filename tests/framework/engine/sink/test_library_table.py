@@ -383,7 +383,7 @@ def test_the_name_of_a_table_is_not_taken_for_what_it_refuses(tmp_path: Path, mo
     """A disk is full below a folder that is called so: that is no word of the table, and Spark could do no more."""
     path = make(tmp_path / "append-only", LOG)
 
-    def full(*_: object) -> None:
+    def full(*_: object, **__: object) -> None:
         raise OSError(f"No space left on device: {path}/part-0.parquet")
 
     monkeypatch.setattr(_Snapshot, "append", full)
