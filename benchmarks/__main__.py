@@ -24,7 +24,7 @@ from benchmarks.measure import BenchmarkRun, Mismatch, Throughput, run_compariso
 from benchmarks.report import Result
 from benchmarks.workloads import Workload, WorkloadEntry, workloads
 from panekeeper import session
-from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, ON_DISK
+from panekeeper.framework.engine.session.spark_folder import MANAGER_SETTING, ON_DISK
 
 WRONG = 1
 CANNOT_RUN = 2

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
@@ -51,11 +52,11 @@ def _input(given: dict[str, Any]) -> Input:
 
 def _of_jobs() -> dict[str, str]:
     """Return the settings of a session that jobs have, of those trees that know them."""
-    try:
-        files = import_module("panekeeper.framework.engine.session.checkpoint_files")
-    except ImportError:
-        return {}
-    return {files.MANAGER_SETTING: files.ON_DISK}
+    for module in ("spark_folder", "checkpoint_files"):  # the second in older trees
+        with suppress(ImportError, AttributeError):
+            named = import_module(f"panekeeper.framework.engine.session.{module}")
+            return {named.MANAGER_SETTING: named.ON_DISK}
+    return {}
 
 
 if __name__ == "__main__":

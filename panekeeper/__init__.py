@@ -79,8 +79,8 @@ if TYPE_CHECKING:
         TimeInterval,
         Tumbling,
     )
+    from panekeeper.framework.engine.job.backlog import Progress
     from panekeeper.framework.engine.job.job import Job
-    from panekeeper.framework.engine.job.live import Progress
     from panekeeper.framework.engine.job.status import BatchReport, Drained, Status
     from panekeeper.framework.engine.metrics import MetricsEndpoint, publish_metrics, serve_metrics
     from panekeeper.framework.engine.session.session import session
@@ -250,7 +250,7 @@ _WHERE = {
     """,
     "panekeeper.framework.declarations.windows": "Batched Cumulate Session Sliding SlidingByRow TimeInterval Tumbling",
     "panekeeper.framework.engine.job.job": "Job",
-    "panekeeper.framework.engine.job.live": "Progress",
+    "panekeeper.framework.engine.job.backlog": "Progress",
     "panekeeper.framework.engine.job.status": "BatchReport Drained Status",
     "panekeeper.framework.engine.metrics": "MetricsEndpoint publish_metrics serve_metrics",
     "panekeeper.framework.engine.session.session": "session",

@@ -39,7 +39,7 @@ from panekeeper.framework.engine.sink import fault_points
 from panekeeper.state.checkpoint.clock import format_time, monotonic_seconds, now_us
 from panekeeper.state.checkpoint.epochs import read_pointer
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US
+from panekeeper.state.checkpoint.lease_owner import HEARTBEAT_TIMEOUT_US
 from panekeeper.state.table_roles import folder_name, has_results_by_name
 
 if TYPE_CHECKING:

@@ -143,12 +143,12 @@ def _number(batch: int | None) -> int:
     return -1 if batch is None else batch
 
 
-def computed_by(declaration: Mapping[str, Any], batch: int, by: Mapping[str, Any]) -> Mapping[str, Any]:
+def computed_by(declaration: Mapping[str, Any], batch: int, declared_then: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the recorded declaration, with that by which a batch was computed as the one in force up to this batch.
 
     It is the same one if that is so already.
     """
-    then, now = _without_before(by), _without_before(in_force(declaration, batch))
+    then, now = _without_before(declared_then), _without_before(in_force(declaration, batch))
     if json.dumps(then, sort_keys=True) == json.dumps(now, sort_keys=True):  # one may not have been stored yet
         return declaration
     return {**_without_before(declaration), BEFORE: {"batch": batch, "declaration": then}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import quote, unquote
 
@@ -28,14 +28,13 @@ _NOT_QUOTED = "/:@!$&'()*+,;=~"
 """Beside letters, digits and `_.-`, the characters of ASCII that Java does not quote in a path."""
 
 
-def follow(folder: CheckpointFolder, require_held: Callable[[], None] = lambda: None) -> str | None:
+def follow(folder: CheckpointFolder) -> str | None:
     """Let Spark's files name the folder of an epoch that they are in, whose lease is held.
 
-    The newest entry is last: a kill before repeats it all. `require_held` is called before a file is replaced. Returns
-    the name that stood in them; None if it was right.
+    The newest entry is last: a kill before repeats it all. Returns the name that stood in them; None if it was right.
     """
-    old = written_in(folder)
-    if old is None or plain_url(old) == plain_url(folder.place):
+    old, now = written_in(folder), _name_on_disk(folder.place)
+    if old is None or plain_url(old) == plain_url(now):
         return None
     source = f"{SOURCES_FOLDER}/{control_source(folder)}"
     entries = [f"{source}/{name}" for name in needed_entries(folder.names(source))]
@@ -43,8 +42,7 @@ def follow(folder: CheckpointFolder, require_held: Callable[[], None] = lambda: 
     described = [file for inner in operators for file in _files_in(folder, inner)]
     for name in (*described, *entries):
         content = folder.read(name)
-        if (renamed := with_new_path(name, content, old=old, new=folder.place)) != content:
-            require_held()
+        if (renamed := with_new_path(name, content, old=old, new=now)) != content:
             folder.write(name, renamed, replace=True)
     return old
 
@@ -54,7 +52,11 @@ def written_in(folder: CheckpointFolder) -> str | None:
     control = control_folder_read(folder)
     if control is None:
         return None
-    place = unquote(control).removesuffix(f"/{CONTROL_FOLDER}")
+    return _name_on_disk(unquote(control).removesuffix(f"/{CONTROL_FOLDER}"))
+
+
+def _name_on_disk(place: str) -> str:
+    """Return the full name of a folder, without a scheme if it is on a local disk."""
     local = local_path(place)
     return place if local is None else str(local)
 

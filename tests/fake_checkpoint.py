@@ -24,7 +24,7 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.folder import JOB_FILE, PREPARED_FOLDER, RUNNING_FILE, SAVEPOINT_FILE, TABLES_FILE
 from panekeeper.state.checkpoint.job_record import JobRecord
-from panekeeper.state.checkpoint.lease import started_at
+from panekeeper.state.checkpoint.lease_owner import started_at
 from tests.recovery.storage.memory_archive import MemoryArchive
 from tests.state.test_spark_logs import STATE_SCHEMA
 

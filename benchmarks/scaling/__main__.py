@@ -19,7 +19,7 @@ from benchmarks.scaling.page import page
 from benchmarks.scaling.plot import draw
 from benchmarks.scaling.points import WARM, points, seconds_a_batch, warm_up
 from panekeeper import session
-from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, ON_DISK
+from panekeeper.framework.engine.session.spark_folder import MANAGER_SETTING, ON_DISK
 
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "scaling.md"

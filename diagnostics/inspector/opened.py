@@ -16,7 +16,7 @@ from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, did_you_mean
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.recovery.savepoint.catalog import show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.storage.delta_tables import session_for
 from panekeeper.recovery.storage.files import Files, LocalFiles
 from panekeeper.recovery.storage.locations import Location, checkpoint_at, open_archive

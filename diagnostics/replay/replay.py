@@ -30,7 +30,7 @@ from panekeeper.framework.declarations.errors import CheckpointError, Declaratio
 from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
 from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
 from panekeeper.framework.engine.flow.processor import checkpoint_of
-from panekeeper.framework.engine.job.checkpoint_checks import with_history
+from panekeeper.framework.engine.job.declaration_record import with_history
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.recovery.errors import RowsGone
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -39,7 +39,8 @@ from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.recovery.upgrade.job_file import load_job
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
-from panekeeper.state.checkpoint.job_record import RunRecord, read_tables
+from panekeeper.state.checkpoint.job_record import read_tables
+from panekeeper.state.checkpoint.runs import RunRecord
 from panekeeper.state.codec import with_columns
 from panekeeper.state.records import HANDLERS, LifecycleRecord
 from panekeeper.state.store import MemoryStore

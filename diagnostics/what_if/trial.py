@@ -28,13 +28,13 @@ from panekeeper.diagnostics.what_if.rehearsal import COUNTS, Beginning, Rehearsa
 from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
-from panekeeper.framework.engine.job.checkpoint_checks import upgraded_record, with_history
+from panekeeper.framework.engine.job.declaration_record import upgraded_record, with_history
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.jobs.recorded_rows import RecordedBatches, recorded_batches
 from panekeeper.recovery.rows_as_json import as_fields
 from panekeeper.recovery.savepoint.catalog import show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.storage.files import Files, LocalFiles
 from panekeeper.recovery.storage.locations import Location, checkpoint_at, open_archive
 from panekeeper.recovery.storage.s3 import S3Options

@@ -128,7 +128,11 @@ class Computation(Displayed):
                 f"transform() returns the results of one window, and here are {', '.join(names)}; use to_delta(), or a "
                 "job for each window"
             )
-        from panekeeper.framework.engine.job.checkpoint_checks import open_checkpoint, record_upgrade
+        from panekeeper.framework.engine.job.declaration_record import (
+            record_to_go_on_with,
+            record_upgrade,
+            with_history,
+        )
         from panekeeper.framework.engine.job.own_query import require_its_checkpoint
         from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
         from panekeeper.framework.engine.session.settings import require_state_settings
@@ -140,8 +144,9 @@ class Computation(Displayed):
                 "epochs; give it a folder of its own"
             )
         require_state_settings(files)
-        follow(files.without_java())
-        record, pipeline = open_checkpoint(files, self._pipeline, own_query=True)
+        follow(files)
+        record = record_to_go_on_with(files, self._pipeline, own_query=True)
+        pipeline = with_history(self._pipeline, record)
         record_upgrade(files, record)
         remove_ends_elsewhere(files)
         write_control_file(files, "resume")

@@ -29,13 +29,13 @@ from panekeeper.framework.core.steps import EvictPartitions, Mark, Rows, Step, T
 from panekeeper.framework.engine.flow.packing import MARK, MARK_TEXT, MARK_VALUE
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
-from panekeeper.framework.engine.job.checkpoint_checks import open_checkpoint
-from panekeeper.framework.engine.job.job import Job
+from panekeeper.framework.engine.job.declaration_record import record_to_go_on_with, with_history
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
-from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to
-from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to, run_job
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles, HeldFiles
 from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.session.settings import query_settings
+from panekeeper.framework.engine.sources.inputs import inputs_of
 from panekeeper.framework.testing.lifecycle import Call, LifecycleDeclaration, LifecycleStep, run_step
 from panekeeper.framework.testing.steps import (
     KEY,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
     from panekeeper.framework.builder.outputs import Computation
+    from panekeeper.framework.engine.job.job import Job
 
 
 _TIME = "event_time"
@@ -173,18 +174,20 @@ class SparkRun:
         pipeline = self.computed()._pipeline  # noqa: SLF001 -- the kit is part of the framework
         root = CheckpointFiles(self.spark, str(self.checkpoint))
         with lease_of_current_epoch(root, self.name) as (files, lease):
-            record, pipeline = open_checkpoint(files, pipeline)
-            point_to(files, record)
+            held = HeldFiles.of(files, lease.require_held)
+            record = record_to_go_on_with(held, pipeline)
+            point_to(held, record)
             journal = BatchJournal(files=files, record=record, writer=self.sink, lease=lease, declared={})
             journal.complete()
-            return Job(files, record, pipeline, trigger_options(trigger), journal)
+            sources = inputs_of([port.intake.df for port in pipeline.ports])
+            return run_job(with_history(pipeline, record), trigger_options(trigger), journal, sources)
 
     def _saved(self, name: str) -> Path:
         return self.saved / quote(name, safe="")
 
 
 class ListSink:
-    """Collects the events of each micro-batch in place of tables; a `BatchWriter`."""
+    """Collects the events of each micro-batch in place of tables; a `JournalWriter`."""
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []

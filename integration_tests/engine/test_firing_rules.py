@@ -55,7 +55,7 @@ def test_a_pane_fires_early_by_the_wall_clock_without_a_further_row(readings: Re
     assert fired.wait(120)
     job.stop()
     assert readings.log() == [("a", "10:00", 1, 1, 0, "EARLY"), ("b", "10:00", 2, 1, 0, "EARLY")]
-    assert job._tick_scheduler._due is None
+    assert job._run.ticks._due is None
 
 
 def test_rules_that_do_not_fit_the_job_are_refused(readings: Readings) -> None:

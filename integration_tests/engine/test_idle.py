@@ -158,7 +158,7 @@ def test_an_idle_job_with_nothing_open_runs_no_batch(readings: Readings, ahead: 
     assert fired.wait(120)
     assert [row["n"] for row in readings.rows("log")] == [1]
     job.stop()
-    assert job._tick_scheduler._due is None
+    assert job._run.ticks._due is None
 
 
 def test_what_can_have_no_effect_is_refused(readings: Readings) -> None:

@@ -11,6 +11,7 @@ from integration_tests.selection import first_before_release
 from panekeeper import Count, JobFailed, Sliding, Time, Tumbling, agg, windowed
 from panekeeper.framework.engine.clock import tick_scheduler
 from panekeeper.framework.engine.job.job import Job
+from panekeeper.framework.engine.job.run import JobRun
 from panekeeper.state.checkpoint import control_files
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def test_what_is_overdue_happens_once_however_many_starts_were_aborted(
     for _ in range(2):
         clock.ahead_us += 100 * MINUTE_US
         with monkeypatch.context() as broken:
-            broken.setattr(Job, "_begin_query", fail)
+            broken.setattr(JobRun, "_begin_query", fail)
             with pytest.raises(JobFailed, match="no worker came up"):
                 start(readings, window)
     clock.ahead_us += 100 * MINUTE_US

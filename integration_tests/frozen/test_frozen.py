@@ -10,7 +10,7 @@ import pytest
 
 from integration_tests.frozen.jobs import AFTER, EXPECTED, JOBS, archive, put, results, start
 from panekeeper.recovery.savepoint.catalog import show, verify
-from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import open_archive
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer, epoch_folder

@@ -17,7 +17,7 @@ from panekeeper import PanekeeperError
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import savepoints, verify
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.recovery.upgrade.rescale import PARTITIONS, rescale

@@ -14,7 +14,7 @@ from integration_tests.engine.readings import FILES, LOG
 from panekeeper import JobFailed, TimeInterval, agg, windowed
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.recovery.upgrade.rescale import PARTITIONS, rescale
 

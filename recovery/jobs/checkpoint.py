@@ -1,6 +1,6 @@
 """Which job a checkpoint belongs to, whether it runs there now, and how none can start.
 
-Whether it runs is known by its lease (`state/checkpoint/lease.py`).
+Whether it runs is known by its lease (`state/checkpoint/lease_owner.py`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from panekeeper.state.checkpoint.epochs import (
 )
 from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.lease import LeaseOwner, read_owner
+from panekeeper.state.checkpoint.lease_owner import LeaseOwner, read_owner
 
 
 def current_folder(root: Root) -> Root:

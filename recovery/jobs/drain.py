@@ -23,7 +23,8 @@ from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, no
 from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.folder import CheckpointFolder
 from panekeeper.state.checkpoint.job_record import is_flushed, last_batches
-from panekeeper.state.checkpoint.lease import LeaseOwner, read_end, read_owner
+from panekeeper.state.checkpoint.lease_owner import LeaseOwner, read_owner
+from panekeeper.state.checkpoint.runs import read_end
 from panekeeper.state.duration_text import duration_text
 
 _POLL_SECONDS = 0.2

@@ -37,7 +37,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, ForeignCheckpoint
-from panekeeper.framework.engine.job.checkpoint_checks import with_history
+from panekeeper.framework.engine.job.declaration_record import with_history
 from panekeeper.framework.engine.job.query import end_after_batch, has_ended
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.python_workers import prepare_workers

@@ -1,6 +1,6 @@
 """The status of a job, read from its checkpoint by another process: how far and how healthy it is, can it resume?
 
-Only the lease and what the job reported with it (`state/checkpoint/lease.py`), Spark's offset and commit logs, and the
+Only the lease and what the job reported with it (`state/checkpoint/runs.py`), Spark's offset and commit logs, and the
 record of the last job that ended are read. For a checkpoint in a local folder or on S3, Spark is not started.
 """
 
@@ -17,7 +17,8 @@ from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.epochs import read_begin
 from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder, damaged, read_object
 from panekeeper.state.checkpoint.job_record import is_flushed, last_batches, read_last_savepoint
-from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US, read_end, read_owner, read_report
+from panekeeper.state.checkpoint.lease_owner import HEARTBEAT_TIMEOUT_US, read_owner
+from panekeeper.state.checkpoint.runs import read_end, read_report
 from panekeeper.state.duration_text import duration_text
 
 

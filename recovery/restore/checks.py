@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.delta_log import COMMIT, LOG, jobs_since, newest_version, versions_in
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_tables import (
     has_version,

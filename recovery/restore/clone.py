@@ -19,7 +19,7 @@ from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding
 from panekeeper.recovery.restore.checks import gone_tables
 from panekeeper.recovery.savepoint.catalog import show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_copy import write_checkpoint
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import copy_table, require_version, session_for
 from panekeeper.recovery.storage.files import removed_on_error

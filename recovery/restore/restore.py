@@ -45,7 +45,7 @@ from panekeeper.recovery.restore.checks import (
     target_at,
 )
 from panekeeper.recovery.savepoint.catalog import require_no_overlap, show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import checked_copy, read_saved_record, write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_copy import checked_copy, read_saved_record, write_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
@@ -65,7 +65,7 @@ from panekeeper.state.checkpoint.job_record import (
     write_last_savepoint,
     write_tables,
 )
-from panekeeper.state.checkpoint.lease import read_owner
+from panekeeper.state.checkpoint.lease_owner import read_owner
 from panekeeper.state.errors import CheckpointError
 from panekeeper.state.log import logger
 

@@ -1,29 +1,20 @@
-"""The savepoints of a location: list, show, verify and prune them. Nothing here changes a job.
-
-Blobs without a manifest may be those of a savepoint that is being made. So a savepoint and a prune each write a marker
-first and check for the other kind second: of two that start together at least one sees the other. A prune that finds a
-savepoint being made removes no blobs; a savepoint that finds a prune is refused. The marker of an activity that was
-killed counts for two days; on the host on which it was killed, not at all.
-"""
+"""The savepoints of a location: list, show, verify and prune them. Nothing here changes a job."""
 
 from __future__ import annotations
 
-import json
-import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 from panekeeper.recovery.errors import (
-    ArchiveError,
     DamagedSavepoint,
     NoSuchSavepoint,
     SavepointError,
     SavepointRefused,
     UntrustedSavepoint,
 )
+from panekeeper.recovery.savepoint.activity import MARKERS, active_markers, activity_marker
 from panekeeper.recovery.savepoint.manifest import (
     MAX_MANIFEST_BYTES,
     Manifest,
@@ -40,13 +31,12 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import now_utc
 from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.job_record import read_tables
-from panekeeper.state.checkpoint.lease import LeaseOwner
 from panekeeper.state.errors import CheckpointError, StateError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_MANIFESTS, _BLOBS, MARKERS = "savepoints/", "blobs/", "working/"
+_MANIFESTS, _BLOBS = "savepoints/", "blobs/"
 _MAX_LISTED = 5
 """How many damaged files an error names."""
 
@@ -89,16 +79,19 @@ def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> M
         ArchiveError: the location cannot be used.
     """
     archive = open_archive(location, s3)
-    found: dict[str, Manifest | SavepointError] = {}
+    manifests: dict[str, Manifest | SavepointError] = {}
     for name in _names(archive):
         try:
-            found[name] = _read(archive, name)
+            manifests[name] = _read(archive, name)
         except FileNotFoundError:
             continue  # a prune has just removed it
         except SavepointError as error:
-            found[name] = error
-    ages = {name: one.made_at.timestamp() if isinstance(one, Manifest) else 0.0 for name, one in found.items()}
-    return dict(sorted(found.items(), key=lambda item: ages[item[0]]))
+            manifests[name] = error
+    ages = {
+        name: manifest.made_at.timestamp() if isinstance(manifest, Manifest) else 0.0
+        for name, manifest in manifests.items()
+    }
+    return dict(sorted(manifests.items(), key=lambda item: ages[item[0]]))
 
 
 def show(location: LocationOrArchive, name: str, *, s3: S3Options | None = None) -> Manifest:
@@ -214,31 +207,31 @@ def prune(
     with activity_marker(archive, "prune", at):
         making = len(active_markers(archive, "savepoint", at))  # before a manifest is read: one may come meanwhile
         manifests = readable_savepoints(archive)
-        signed = [one for one in manifests if _is_signed(archive, one.name, key)]
-        others = [one for one in manifests if one not in signed]
-        kept = [one for one in manifests if _rank(one, signed if one in signed else others) < keep]
-        removed = [one.name for one in manifests if one not in kept]
+        signed = [manifest for manifest in manifests if _is_signed(archive, manifest.name, key)]
+        others = [manifest for manifest in manifests if manifest not in signed]
+        kept = [manifest for manifest in manifests if _rank(manifest, signed if manifest in signed else others) < keep]
+        removed = [manifest.name for manifest in manifests if manifest not in kept]
         for name in removed:  # manifests first: a kill leaves unneeded blobs, never a savepoint without its blobs
             archive.remove(manifest_file(name))
-        needed = {blob for one in kept for blob in one.blobs}
+        needed = {blob for manifest in kept for blob in manifest.blobs}
         unused = {file: size for file, size in archive.sizes(_BLOBS).items() if is_blob(file) and file not in needed}
         gone = {} if making else unused
         for blob in gone:
             archive.remove(blob)
-    names = tuple(one.name for one in kept)
+    names = tuple(manifest.name for manifest in kept)
     return PruneResult(removed=tuple(removed), kept=names, blobs=len(gone), bytes=sum(gone.values()), being_made=making)
 
 
 def readable_savepoints(archive: Archive) -> list[Manifest]:
     """Return the savepoints of a location; refuse if one of them cannot be read, as what it needs is not known."""
     manifests = []
-    for name, found in savepoints(archive).items():
-        if isinstance(found, SavepointError):
+    for name, manifest in savepoints(archive).items():
+        if isinstance(manifest, SavepointError):
             raise SavepointRefused(
-                f"nothing was removed: what savepoint {name!r} in {archive.location} needs is not known ({found}). "
+                f"nothing was removed: what savepoint {name!r} in {archive.location} needs is not known ({manifest}). "
                 f"Remove {manifest_file(name)} from the location, or use the version that can read it"
             )
-        manifests.append(found)
+        manifests.append(manifest)
     return manifests
 
 
@@ -250,56 +243,11 @@ def _is_signed(archive: Archive, name: str, key: bytes | None) -> bool:
         return False
 
 
-def _rank(one: Manifest, manifests: list[Manifest]) -> int:
+def _rank(manifest: Manifest, manifests: list[Manifest]) -> int:
     """Return how many savepoints of the same checkpoint are newer. A clock may have been wrong, batches are not."""
-    own = [other for other in manifests if (other.job, other.job_id) == (one.job, one.job_id)]
+    own = [other for other in manifests if (other.job, other.job_id) == (manifest.job, manifest.job_id)]
     ages = [(other.epoch, other.batch, other.made_at, other.name) for other in own]
-    return sum(age > (one.epoch, one.batch, one.made_at, one.name) for age in ages)
-
-
-MARKER_LIFETIME = timedelta(days=2)
-_MAX_MARKER_BYTES = 65_536
-_PROCESS = ("host", "pid", "started", "space", "boot")
-
-Activity = Literal["savepoint", "prune"]
-
-
-@contextmanager
-def activity_marker(archive: Archive, activity: Activity, now: datetime) -> Iterator[None]:
-    """Keep a marker of an activity in a location while the block lasts."""
-    file = f"{MARKERS}{activity}-{uuid.uuid4().hex}.json"
-    here = asdict(LeaseOwner.of_this_process(""))
-    process = {name: here[name] for name in _PROCESS}
-    archive.put_bytes(file, json.dumps({"since": now.isoformat(), "process": process}).encode())
-    try:
-        yield
-    finally:
-        with suppress(ArchiveError):  # an error of the block is the one to report
-            archive.remove(file)
-
-
-def active_markers(archive: Archive, activity: Activity, now: datetime) -> dict[str, datetime]:
-    """Return file -> since when, of the markers of an activity in a location; those that are too old are removed."""
-    found = {}
-    for file in archive.sizes(f"{MARKERS}{activity}-"):
-        since = _since(archive, file)
-        if since is None or abs(now - since) > MARKER_LIFETIME:  # one of the future would never end
-            archive.remove(file)
-        else:
-            found[file] = since
-    return found
-
-
-def _since(archive: Archive, file: str) -> datetime | None:
-    """Return when an activity began; None if it has ended, or was killed on this host, or if it is no marker."""
-    try:
-        marker = json.loads(read_small(archive, file, _MAX_MARKER_BYTES))
-        since = datetime.fromisoformat(marker["since"])
-        process = LeaseOwner(name="", token="", since=0, seen=0, **marker["process"])
-        was_killed = process.is_on_this_machine and not process.is_alive(0)
-    except (FileNotFoundError, DamagedSavepoint, AttributeError, KeyError, TypeError, ValueError, RecursionError):
-        return None
-    return None if since.tzinfo is None or was_killed else since
+    return sum(age > (manifest.epoch, manifest.batch, manifest.made_at, manifest.name) for age in ages)
 
 
 def require_no_overlap(archive: Archive, checkpoint: Files) -> None:

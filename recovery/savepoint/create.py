@@ -3,7 +3,7 @@
     0  Have a running job commit a batch for it. The job keeps running meanwhile: Spark never changes a
        file that it has written, and keeps those of a hundred batches.
     1  Read the checkpoint, and the versions of the tables, as of that batch or the last committed one
-       (`checkpoint_files.py`).
+       (`checkpoint_snapshot.py`).
     2  Store its files as blobs under their checksums; those that the archive has are not sent again.
     3  Read every blob back and compare it; one that another savepoint left damaged is sent again. Then let Spark read
        the copy as the job would, and decode each stored value: a checkpoint that was damaged before is not saved
@@ -11,7 +11,7 @@
     4  Write the manifest, unless another savepoint of this name was made meanwhile.
 
 A kill before step 4 leaves blobs that the next savepoint uses, or `prune` removes; without its manifest, a savepoint
-does not exist. While one is being made, no prune removes blobs from its location (`catalog.py`).
+does not exist. While one is being made, no prune removes blobs from its location (`activity.py`).
 """
 
 from __future__ import annotations
@@ -35,8 +35,13 @@ from panekeeper.recovery.jobs.checkpoint import (
     running_on,
 )
 from panekeeper.recovery.jobs.tables import require_fitting_tables, versions_after_batch
-from panekeeper.recovery.savepoint.catalog import active_markers, activity_marker, require_no_overlap
-from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, batch_with_control_file, read_checkpoint
+from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
+from panekeeper.recovery.savepoint.catalog import require_no_overlap
+from panekeeper.recovery.savepoint.checkpoint_snapshot import (
+    CheckpointSnapshot,
+    batch_with_control_file,
+    read_checkpoint,
+)
 from panekeeper.recovery.savepoint.manifest import (
     MAX_MANIFEST_BYTES,
     Manifest,
@@ -161,20 +166,20 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
                 f"this savepoint needs; try again when it has ended (if it was killed, remove {file} there)"
             )
         batch = request_savepoint_batch(folder, timeout=to_seconds(timeout, "timeout"), sleep=sleep)  # 0
-        found, tables, files, cost = _copy_with_retry(folder, batch, archive, progress)  # 1 to 3
+        snapshot, tables, files, cost = _copy_with_retry(folder, batch, archive, progress)  # 1 to 3
         manifest = Manifest(
             name=name,
             made_at=now,
-            checkpoint=found.folder.root,
-            job=found.record.name,
-            job_id=found.record.id,
-            epoch=found.record.epoch,
-            state_version=found.record.state_version,
-            declaration=as_computed(folder, found.record).declaration,
-            batch=found.batch,
-            unfinished=found.unfinished,
-            settings=found.settings,
-            versions=found.record.versions,
+            checkpoint=snapshot.folder.root,
+            job=snapshot.record.name,
+            job_id=snapshot.record.id,
+            epoch=snapshot.record.epoch,
+            state_version=snapshot.record.state_version,
+            declaration=as_computed(folder, snapshot.record).declaration,
+            batch=snapshot.batch,
+            unfinished=snapshot.unfinished,
+            settings=snapshot.settings,
+            versions=snapshot.record.versions,
             tables=tables,
             files=tuple(files),
         )
@@ -227,10 +232,10 @@ def _copy_with_retry(
     """Do steps 1 to 3, again if the job has meanwhile removed or changed a file."""
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
-            found = read_checkpoint(folder, batch=batch)  # 1
-            tables = table_versions(found)
-            files = [file for _, file in map_parallel(lambda path: describe(folder, path), found.files())]
-            if (changed := found.changed_file()) is not None:
+            snapshot = read_checkpoint(folder, batch=batch)  # 1
+            tables = table_versions(snapshot)
+            files = [file for _, file in map_parallel(lambda path: describe(folder, path), snapshot.files())]
+            if (changed := snapshot.changed_file()) is not None:
                 raise ChangedMeanwhile(changed)
             cost = upload(archive, folder, files, progress)  # 2 and 3
         except (FileNotFoundError, ChangedMeanwhile) as error:
@@ -240,32 +245,34 @@ def _copy_with_retry(
                     f"{_MAX_ATTEMPTS} attempts, the last one {error.filename}. Drain the job first"
                 ) from error
         else:
-            return found, tables, files, cost
+            return snapshot, tables, files, cost
     raise AssertionError("the last attempt returns or raises")
 
 
-def table_versions(found: CheckpointSnapshot) -> dict[str, SavedTable]:
+def table_versions(snapshot: CheckpointSnapshot) -> dict[str, SavedTable]:
     """Return the tables at their versions as of the batch, whether a job runs or is started meanwhile.
 
     Views are read first: a settlement commits to the log and then to the view, so what a view has, its log has by then.
     The other way round, a later settlement completes it (`recovery/settle/settle.py`).
     """
-    require_fitting_tables(found.folder, found.record, found.tables)
-    roles = sorted(found.tables, key=lambda role: kind_of(role) != "view")
-    opened = {role: table_at(found.tables[role], found.folder.s3) for role in roles}
+    require_fitting_tables(snapshot.folder, snapshot.record, snapshot.tables)
+    roles = sorted(snapshot.tables, key=lambda role: kind_of(role) != "view")
+    opened = {role: table_at(snapshot.tables[role], snapshot.folder.s3) for role in roles}
     versions = {role: newest_version(files) for role, files in opened.items()}
-    if _may_hold_later_rows(found):
-        ids = {role: found.record.transaction(role) for role in opened}
-        versions = versions_after_batch(opened, ids, found.batch)
+    if _may_hold_later_rows(snapshot):
+        ids = {role: snapshot.record.transaction(role) for role in opened}
+        versions = versions_after_batch(opened, ids, snapshot.batch)
     return {
         role: SavedTable(path=path, version=versions[role], sha256=commit_checksum(opened[role], versions[role]))
-        for role, path in found.tables.items()
+        for role, path in snapshot.tables.items()
     }
 
 
-def _may_hold_later_rows(found: CheckpointSnapshot) -> bool:
+def _may_hold_later_rows(snapshot: CheckpointSnapshot) -> bool:
     """Return whether a job runs, or was started since the checkpoint was read: a batch is logged before its rows."""
-    return found.is_followed or any(batch > found.batch for batch in batch_numbers(found.folder, OFFSETS_FOLDER))
+    return snapshot.is_followed or any(
+        batch > snapshot.batch for batch in batch_numbers(snapshot.folder, OFFSETS_FOLDER)
+    )
 
 
 _POLL_SECONDS = 0.2

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.framework.declarations.errors import CorruptState, PanekeeperError
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.delta_tables import session_for

@@ -38,7 +38,7 @@ from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SinkError
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.job.calendar_edges import stored_headers
-from panekeeper.framework.engine.job.checkpoint_checks import with_history
+from panekeeper.framework.engine.job.declaration_record import with_history
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.settings import (
@@ -122,14 +122,14 @@ class Settlement(Displayed):
     @property
     def counts(self) -> dict[Outcome, int]:
         """Return how many panes have each outcome."""
-        return {outcome: sum(one.outcome is outcome for one in self.panes) for outcome in Outcome}
+        return {outcome: sum(pane.outcome is outcome for pane in self.panes) for outcome in Outcome}
 
     def fields(self) -> dict[str, Any]:
         """Return the settlement as JSON-able fields, as `panekeeper settle --json` prints it."""
         return {
             **{name: getattr(self, name) for name in ("checkpoint", "job", "batch", "dry_run")},
             "counts": {outcome.value: count for outcome, count in self.counts.items()},
-            "panes": [one.fields() for one in self.panes],
+            "panes": [pane.fields() for pane in self.panes],
         }
 
 
@@ -186,8 +186,8 @@ def settle(
             for name in windows:
                 own = replace(pipeline, spec=pipeline.spec.parts[name])
                 work = _Work(files=files, record=record, pipeline=own, window=name, tables=tables, batch=batch)
-                found, rows = work.compute(job, (reason,) if reason else REASONS, from_when)  # 2 to 4
-                panes += [replace(one, window=name) for one in found]
+                settled_panes, rows = work.compute(job, (reason,) if reason else REASONS, from_when)  # 2 to 4
+                panes += [replace(pane, window=name) for pane in settled_panes]
                 if not dry_run:
                     work.write(rows, require_held)  # 5 and 6
     return Settlement(checkpoint=files.root, job=record.name, batch=batch, dry_run=dry_run, panes=tuple(panes))
@@ -266,7 +266,7 @@ def _pipeline(job: DeltaJob, files: Files, record: JobRecord, batch: int) -> Pip
     known = replace(record, declaration=in_force(as_computed(files, record).declaration, batch))
     declared = as_recorded(job.pipeline.declaration(), job.pipeline.intake.key_groups or len(record.group_ids))
     changes = compare_declarations(known.declaration, declared)
-    lines = [str(difference) for one in changes for difference in one.differences]
+    lines = [str(difference) for change in changes for difference in change.differences]
     if lines:
         raise IncompatibleCheckpoint(
             f"the job is not declared as it ran last on {files.root}:\n"

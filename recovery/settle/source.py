@@ -68,16 +68,16 @@ def quarantined_rows(
     row = F.from_json("row", StructType([*parts, StructField("pane_end", StringType())]))
     end = F.unix_micros(row.getField("pane_end").cast(TimestampType())) - 1
     rows = spark.read.format("delta").load(path).where(chosen | ahead)
-    found = rows.select(
+    times = rows.select(
         *[row.getField(name).alias(f"k{place}") for place, name in enumerate(intake.partition_by)],
         F.coalesce(F.unix_micros("event_time"), end).alias("at"),
         ahead.alias("ahead"),
     )
-    table = found.groupBy(*found.columns).agg(F.count("*").alias("rows")).toArrow()
+    table = times.groupBy(*times.columns).agg(F.count("*").alias("rows")).toArrow()
     is_ahead = table.column("ahead")
     table = table.drop_columns(["ahead"]).rename_columns([*spec.keys.names, EVENT_TIME, ROWS])
     kinds = [*spec.keys, pa.field(EVENT_TIME, pa.int64()), pa.field(ROWS, pa.int64())]
-    table = with_columns(table, pa.schema([one.with_nullable(True) for one in kinds]))
+    table = with_columns(table, pa.schema([field.with_nullable(True) for field in kinds]))
     return table.filter(pc.invert(is_ahead)), table.filter(is_ahead)
 
 
@@ -94,10 +94,10 @@ def last_results(
         .withColumn(_TABLE, F.lit(number))
         for number, path in enumerate(paths)
     ]
-    found = _of_keys(reduce(lambda one, other: one.unionByName(other), frames), keys, pairs, spec.keys.names).toArrow()
-    number = found.column(_TABLE)
+    rows = _of_keys(reduce(lambda one, other: one.unionByName(other), frames), keys, pairs, spec.keys.names).toArrow()
+    number = rows.column(_TABLE)
     return [
-        with_columns(found.filter(pc.equal(number, one)), spec.results_schema)  # type: ignore[attr-defined,unused-ignore]
+        with_columns(rows.filter(pc.equal(number, one)), spec.results_schema)  # type: ignore[attr-defined,unused-ignore]
         for one in range(len(frames))
     ]
 
@@ -107,8 +107,8 @@ def _with_all(df: DataFrame, spec: JobSpec) -> DataFrame:
     kinds = spark_schema(spec.results_schema)
     return df.select(
         *[
-            column(one.name) if one.name in df.columns else F.lit(None).cast(one.dataType).alias(one.name)
-            for one in kinds
+            column(field.name) if field.name in df.columns else F.lit(None).cast(field.dataType).alias(field.name)
+            for field in kinds
         ]
     )
 
@@ -149,9 +149,9 @@ class _Complete:
     def __call__(self, packed: pa.Table) -> pa.Table:
         """Return the results of packed rows."""
         rows = pa.concat_tables([step.table for step in to_steps(PackedRow.each(packed), [self.ordering])])  # type: ignore[union-attr]
-        found = complete_results(self.spec, rows)
-        starts = found.column("pane_start").cast(pa.int64()).to_numpy()
-        return found.filter(pa.array(np.isin(starts, self.starts)))
+        results = complete_results(self.spec, rows)
+        starts = results.column("pane_start").cast(pa.int64()).to_numpy()
+        return results.filter(pa.array(np.isin(starts, self.starts)))
 
 
 def _packed(port: InputPort, df: DataFrame, ids: tuple[int, ...]) -> DataFrame:
@@ -182,13 +182,13 @@ def _of_keys(df: DataFrame, keys: PartitionKeys, pairs: Pairs, names: Iterable[s
 
 def _ranges(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:
     """Return the ranges of time that panes cover, in order; one for all if they are many."""
-    found: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     for start, end in sorted({*zip(starts.tolist(), ends.tolist(), strict=True)}):
-        if found and start <= found[-1][1]:
-            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        if ranges and start <= ranges[-1][1]:
+            ranges[-1] = (ranges[-1][0], max(end, ranges[-1][1]))
         else:
-            found.append((start, end))
-    return found if len(found) <= _MOST_RANGES else [(found[0][0], found[-1][1])]
+            ranges.append((start, end))
+    return ranges if len(ranges) <= _MOST_RANGES else [(ranges[0][0], ranges[-1][1])]
 
 
 def _instant(us: int) -> Column:

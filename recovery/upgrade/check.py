@@ -19,7 +19,8 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.job.start import port_delay
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.savepoint.catalog import show_trusted
-from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, read_checkpoint, temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_snapshot import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.savepoint.state_reader import stored_handlers
 from panekeeper.recovery.storage.archive import Archive

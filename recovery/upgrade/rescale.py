@@ -23,7 +23,7 @@ from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, require_stopped
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import require_no_overlap
-from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import savepoint
 from panekeeper.recovery.savepoint.state_reader import digests
 from panekeeper.recovery.storage.archive import Archive

@@ -32,8 +32,9 @@ from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, holding_current, require_current_record
 from panekeeper.recovery.jobs.tables import require_owned
-from panekeeper.recovery.savepoint.catalog import active_markers, no_savepoints, readable_savepoints
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.activity import active_markers
+from panekeeper.recovery.savepoint.catalog import no_savepoints, readable_savepoints
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_tables import WEEK, delta_options, parse_interval

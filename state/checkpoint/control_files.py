@@ -81,11 +81,11 @@ def remove_processed(folder: CheckpointFolder, number: int) -> list[int]:
     The newest keeps the numbering.
     """
     stay = []
-    for one in numbers_in(folder, CONTROL_FOLDER):
-        if one < number:
-            folder.remove(control_file(one))
+    for present in numbers_in(folder, CONTROL_FOLDER):
+        if present < number:
+            folder.remove(control_file(present))
         else:
-            stay.append(one)
+            stay.append(present)
     return stay
 
 
@@ -94,12 +94,12 @@ def control_files_read(folder: CheckpointFolder) -> dict[int, tuple[int, int]]:
 
     An entry that names a file again is not the one: the file was read, and removed, before. Raises `CorruptState`.
     """
-    found: dict[int, tuple[int, int]] = {}
+    place_of: dict[int, tuple[int, int]] = {}
     source, files = _control_log(folder)
     for name in files:
         for number, _, entry in _named(folder, name):
-            found[number] = min(found.get(number, (source, entry)), (source, entry))
-    return found
+            place_of[number] = min(place_of.get(number, (source, entry)), (source, entry))
+    return place_of
 
 
 def newest_control_file_read(folder: CheckpointFolder) -> int:
@@ -134,7 +134,7 @@ def remove_unread_flushes(
     read the flush. `before` is the number of the control file with which this run began.
     """
     read = newest_control_file_read(folder)
-    unread = [control_file(one) for one in numbers_in(folder, CONTROL_FOLDER) if read < one < before]
+    unread = [control_file(number) for number in numbers_in(folder, CONTROL_FOLDER) if read < number < before]
     removed = [name for name in unread if (read_object(folder, name) or {}).get("kind") == "flush"]
     for name in removed:
         require_held()

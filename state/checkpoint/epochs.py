@@ -113,10 +113,10 @@ def read_pointer(root: CheckpointFolder) -> Pointer | None:
 def stored_pointer(root: CheckpointFolder) -> Pointer | None:
     """Return what the pointer says, be its epoch there or not; None if there is none. Raises `CorruptState`."""
     try:
-        found = root.read_json(POINTER_FILE)
-        if found is None:
+        stored = root.read_json(POINTER_FILE)
+        if stored is None:
             return None
-        return Pointer(name=str(found["name"]), id=str(found["id"]), epoch=int(found["epoch"]))
+        return Pointer(name=str(stored["name"]), id=str(stored["id"]), epoch=int(stored["epoch"]))
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptState(f"{POINTER_FILE} in {root.root} is damaged; {_RESTORE}") from error
 

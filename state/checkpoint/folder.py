@@ -8,11 +8,11 @@ folder (`epochs.py`), who writes which file, and what is in it:
     panekeeper/job.json      which job this is (`job_record.py`)
     panekeeper/tables.json   its Delta tables (`job_record.py`)
     panekeeper/flushed.json  a flush is in the tables: the job is finished for good (`job_record.py`)
-    panekeeper/claims/       who has the lease: the newest number (`lease.py`)
-    panekeeper/running.json  the job that runs, and its last heartbeat (`lease.py`)
-    panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`lease.py`)
+    panekeeper/claims/       who has the lease: the newest number (`claims.py`)
+    panekeeper/running.json  the job that runs, and its last heartbeat (`lease_owner.py`)
+    panekeeper/stopped.json  how the last job ended, what it left open, what its tables have (`runs.py`)
     panekeeper/savepoint.json  the newest savepoint of it (`job_record.py`)
-    panekeeper/runs.json     how often the job was started (`job_record.py`)
+    panekeeper/runs.json     how often the job was started (`runs.py`)
     panekeeper/inputs.json   what each source of Spark's logs reads (`job_record.py`)
     panekeeper/ports.json    how late the rows of each port may be, for who looks at the state (`job_record.py`)
     panekeeper/prepared/     what the last batch writes, recorded before anything has it (`state/prepared.py`)
@@ -29,6 +29,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import time
 import uuid
 from contextlib import suppress
@@ -152,7 +153,7 @@ class CheckpointFolder(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file; nothing happens if it is not there."""
+        """Remove a file, or a folder with all that is in it; nothing happens if it is not there."""
         ...
 
     def read_json(self, name: str) -> Any:
@@ -257,8 +258,14 @@ class LocalFolder(JsonFiles):
         raise FileExistsError(f"{name} in {self.root} is being replaced by another process")
 
     def remove(self, name: str) -> None:
-        _remove_checksum(self.path / name)
-        (self.path / name).unlink(missing_ok=True)
+        path = self.path / name
+        _remove_checksum(path)
+        try:
+            path.unlink(missing_ok=True)
+        except (IsADirectoryError, PermissionError):  # as Linux calls it, and as others do
+            if not path.is_dir():
+                raise
+            shutil.rmtree(path)
 
 
 def parse_json(content: bytes) -> Any:

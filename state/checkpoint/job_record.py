@@ -1,4 +1,4 @@
-"""What a checkpoint records of its job, a JSON file each: which one it is, its tables, its runs, its inputs.
+"""What a checkpoint records of its job, a JSON file each: which one it is, its tables, its inputs.
 
 `panekeeper/job.json` is written before the first batch. Reports have the newest savepoint, and the upkeep of tables
 keeps what the savepoints in its location need.
@@ -20,7 +20,6 @@ from panekeeper.state.checkpoint.folder import (
     JOB_FILE,
     OFFSETS_FOLDER,
     PORTS_FILE,
-    RUNS_FILE,
     SAVEPOINT_FILE,
     TABLES_FILE,
     CheckpointFolder,
@@ -114,7 +113,7 @@ class JobRecord:
         """Return the record as it was, or would have been, in each epoch before this one, also under former ids."""
         of_ids = {self.id: before - 1, **self.former}
         return [
-            replace(self, id=one, epoch=epoch, former={}) for one, last in of_ids.items() for epoch in range(last + 1)
+            replace(self, id=id_, epoch=epoch, former={}) for id_, last in of_ids.items() for epoch in range(last + 1)
         ]
 
     @staticmethod
@@ -142,10 +141,10 @@ def last_epochs(transactions: Mapping[str, int], job: str) -> dict[str, int]:
     """Return id of a checkpoint -> the last epoch in which a job has started with a table, also what was discarded."""
     epochs: dict[str, int] = {}
     for transaction, version in transactions.items():
-        found = TRANSACTION.fullmatch(transaction)
-        if found and found[1] == job:
-            epoch = version if found[3] == "joined" else int(found[3])
-            epochs[found[2]] = max(epoch, epochs.get(found[2], 0))
+        parts = TRANSACTION.fullmatch(transaction)
+        if parts and parts[1] == job:
+            epoch = version if parts[3] == "joined" else int(parts[3])
+            epochs[parts[2]] = max(epoch, epochs.get(parts[2], 0))
     return epochs
 
 
@@ -165,8 +164,8 @@ def create_record(folder: CheckpointFolder, record: JobRecord) -> None:
     try:
         folder.write_json(JOB_FILE, record.to_json())
     except FileExistsError:
-        found = read_record(folder)
-        if found is None or found.id != record.id:  # else a store has repeated a request whose response was lost
+        stored = read_record(folder)
+        if stored is None or stored.id != record.id:  # else a store has repeated a request whose response was lost
             raise
 
 
@@ -193,11 +192,11 @@ def is_flushed(folder: CheckpointFolder) -> bool:
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of the installed packages that decide what a checkpoint is written with."""
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def version_problem(state_version: int) -> str | None:
@@ -208,46 +207,6 @@ def version_problem(state_version: int) -> str | None:
         f"the checkpoint has state version {state_version}, this Panekeeper reads versions up to {STATE_VERSION}; "
         "run the version that wrote it, or flush the job there and start with a new folder"
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunRecord:
-    """The state of a checkpoint when a run of its job begins.
-
-    Attributes:
-        number: how often the job was started, this time included.
-        no_batch_committed: whether no batch was committed yet.
-        interrupted_batch: number of the batch that was begun and not committed, which runs again first; None if there
-            is none.
-        attempt: how often that batch will have been begun.
-    """
-
-    number: int = 1
-    no_batch_committed: bool = True
-    interrupted_batch: int | None = None
-    attempt: int = 1
-
-
-def begin_run(folder: CheckpointFolder) -> RunRecord:
-    """Count one more run of the job and return its record. Called by the driver, before the query starts."""
-    stored = read_runs(folder)
-    offsets, commits = batch_numbers(folder, OFFSETS_FOLDER), batch_numbers(folder, COMMITS_FOLDER)
-    begun = offsets[-1] if offsets and offsets[-1:] != commits[-1:] else None
-    attempts = 0 if begun is None else 1 + (stored["attempts"] if stored["begun"] == begun else 0)
-    runs = stored["runs"] + 1
-    folder.write_json(RUNS_FILE, {"runs": runs, "begun": begun, "attempts": attempts}, replace=True)
-    return RunRecord(number=runs, no_batch_committed=not commits, interrupted_batch=begun, attempt=attempts + 1)
-
-
-def pass_on_runs(before: CheckpointFolder, folder: CheckpointFolder) -> None:
-    """Let an epoch that begins without state know how often the job was started; no batch of it was begun before."""
-    with suppress(CorruptState):  # it needs nothing of that
-        folder.write_json(RUNS_FILE, read_runs(before) | {"begun": None, "attempts": 0})
-
-
-def read_runs(folder: CheckpointFolder) -> dict[str, Any]:
-    """Return `runs`, how often the job was started; `begun`, the batch that was unfinished then; `attempts` at it."""
-    return read_object(folder, RUNS_FILE) or {"runs": 0, "begun": None, "attempts": 0}
 
 
 def is_new(folder: CheckpointFolder) -> bool:

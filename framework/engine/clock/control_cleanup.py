@@ -50,7 +50,7 @@ class ControlCleanup:
         try:
             present = remove_processed(self._files, last - _KEPT_FILES)
             if last >= self._next:
-                prune_control_log(self._files.without_java(), before=last - _KEPT, present=present)
+                prune_control_log(self._files, before=last - _KEPT, present=present)
                 if query is not None:
                     _prune_seen_files(query, self._files, last, present)
                 self._next = last + _EVERY

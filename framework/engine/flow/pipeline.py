@@ -29,7 +29,7 @@ from panekeeper.framework.engine.flow.ordering import PortOrdering
 from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, BatchWatermark, Packer, from_segment
 from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
 from panekeeper.framework.engine.session.python_workers import DeferredProcessor, freeze_gc
-from panekeeper.state.checkpoint.job_record import RunRecord, begin_run
+from panekeeper.state.checkpoint.runs import RunRecord, begin_run
 from panekeeper.state.codec import nullable_inside, with_columns
 from panekeeper.state.history import WINDOWS
 

@@ -33,7 +33,7 @@ from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps, wa
 from panekeeper.framework.engine.flow.packing import BATCH_ID, PackedRow, from_segment, input_counts, to_segment
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS, ELSEWHERE
-from panekeeper.state.checkpoint.job_record import RunRecord
+from panekeeper.state.checkpoint.runs import RunRecord
 from panekeeper.state.handler import CheckpointReason
 from panekeeper.state.spark_store import SparkStore
 

@@ -35,7 +35,7 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -90,13 +90,12 @@ if TYPE_CHECKING:
 
     from panekeeper.framework.engine.job.lease import Lease
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-    from panekeeper.state.checkpoint.folder import LocalFolder
     from panekeeper.state.checkpoint.job_record import JobRecord
 
 _log = logger("job")
 
 
-class BatchWriter(Protocol):
+class JournalWriter(Protocol):
     """What does step 4, now or at a later start: `TableWriter`, or a list in tests."""
 
     @property
@@ -120,7 +119,7 @@ class BatchWriter(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchContext:
+class MetricsContext:
     """What a job knows of a batch that its output does not have, for the tables of metrics and downtime.
 
     It began at `started_us`; `open_panes` and `state_bytes`, the size of the state on disk as it began, are None if
@@ -142,7 +141,7 @@ class BatchJournal:
 
     files: CheckpointFiles
     record: JobRecord
-    writer: BatchWriter
+    writer: JournalWriter
     lease: Lease
     declared: Mapping[str, str | None]
     tables: TableRecord = field(default_factory=dict)
@@ -154,7 +153,7 @@ class BatchJournal:
         number: int,
         query: StreamingQuery,
         spec: JobSpec,
-        describe: Callable[[BatchOutput], BatchContext],
+        describe: Callable[[BatchOutput], MetricsContext],
     ) -> BatchOutput:
         """Do steps 2 to 4 of a batch. Called by Spark between 1 and 5, in the thread of the query; may be repeated.
 
@@ -196,39 +195,39 @@ class BatchJournal:
         Returns the batch, with the commits that were made or found; None: there was nothing to do, or nothing of the
         batch is recorded, and Spark runs it again.
         """
-        begun, committed = last_batches(self._folder)
+        begun, committed = last_batches(self.files)
         if begun is None or begun == committed:
-            self._remove_all_but(last_prepared(self._folder, self.record, committed))
+            self._remove_all_but(last_prepared(self.files, self.record, committed))
             return None
-        batch = read_prepared(self._folder, self.record.epoch, begun)
+        batch = read_prepared(self.files, self.record.epoch, begun)
         if batch is None:  # a crash before 3; the large rows of another process may lie there, which stay
             self.lease.require_held()
-            if reserve(self._folder, self.record.epoch, begun, self.lease.start):
+            if reserve(self.files, self.record.epoch, begun, self.lease.start):
                 return None
-            batch = read_prepared(self._folder, self.record.epoch, begun)  # it was recorded at this moment
+            batch = read_prepared(self.files, self.record.epoch, begun)  # it was recorded at this moment
             if batch is None:  # or is reserved by a later owner of the lease
                 raise self._recorded_first(begun)
         if batch.computed_by(self.record) is not self.record:  # since this run began: what it computes is another
             raise self._recorded_first(batch.number)
 
         # 4  Each table, as it is recorded: where it is now, and if it still is what it was then.
-        writes = [*filter(None, (self._target(one, batch.number) for one in batch.writes))]
+        writes = [*filter(None, (self._target(write, batch.number) for write in batch.writes))]
         if batch.sink_writer is not None:
             self.lease.require_held()
             self.writer.prepare_user_sink(self.files.spark, batch.rows[RESULTS].schema)
         self._write_recorded(replace(batch, writes=writes))
-        for one in writes:
-            self.tables[one.role] = {"path": one.path, "id": one.table, "batch": batch.number}
+        for write in writes:
+            self.tables[write.role] = {"path": write.path, "id": write.table, "batch": batch.number}
 
         # 5  Spark's commit, as Spark would have logged it.
         if batch.is_flush:
             write_flushed(self.files, batch.number)
         self.lease.require_held()
         with suppress(FileExistsError):  # the process that had recorded it may go on, and be faster
-            self._folder.write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
+            self.files.write(f"{COMMITS_FOLDER}/{batch.number}", batch.spark_commit.encode())
         if batch.resumed_us is not None:
             self.lease.note_completed(batch.resumed_us)
-        what = ", ".join(one.role for one in writes) or "no table"
+        what = ", ".join(write.role for write in writes) or "no table"
         _log.info("batch %s of job %s is completed as it was recorded: %s", batch.number, self.record.name, what)
         self._remove_all_but(batch)
         return replace(batch, writes=writes)
@@ -236,7 +235,7 @@ class BatchJournal:
     # Step 3
 
     def _record(
-        self, packed: DataFrame, batch: BatchOutput, query: StreamingQuery, spec: JobSpec, context: BatchContext
+        self, packed: DataFrame, batch: BatchOutput, query: StreamingQuery, spec: JobSpec, context: MetricsContext
     ) -> tuple[PreparedBatch, DataFrame | None]:
         """Record a batch, and remove the record of the one before, which is committed; return it, and its large rows.
 
@@ -272,7 +271,7 @@ class BatchJournal:
             for role, name in _outputs(spec, rows).items()
             if (path := self.declared.get(role)) is not None and name in rows
         ]
-        written = {one.role: {"path": one.path, "id": one.table, "batch": batch.number} for one in writes}
+        written = {write.role: {"path": write.path, "id": write.table, "batch": batch.number} for write in writes}
         prepared = PreparedBatch(
             number=batch.number,
             epoch=self.record.epoch,
@@ -292,13 +291,13 @@ class BatchJournal:
         )
         self.lease.require_held()
         try:
-            prepare(self._folder, prepared, self.lease.start)
+            prepare(self.files, prepared, self.lease.start)
         except FileExistsError as error:
             raise self._recorded_first(batch.number) from error
         if self._last is None or self._last.large:  # Hadoop removes folders, but takes longer
             self._remove_all_but(prepared)
         else:
-            self._folder.remove(prepared_file(self._last.epoch, self._last.number))
+            self.files.remove(prepared_file(self._last.epoch, self._last.number))
         self._last = replace(prepared, rows={})
         return prepared, large
 
@@ -316,7 +315,7 @@ class BatchJournal:
         with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
             packed = None
             for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
-                if not self._folder.exists(folder):
+                if not self.files.exists(folder):
                     raise damaged(self.files, folder, "it is gone")
                 packed, counts = read_large_rows(spark, self.files.path(folder)), batch.large_counts
                 if rows_and_hashes(packed) != {one: (rows, batch.large_hashes[one]) for one, rows in counts.items()}:
@@ -326,27 +325,27 @@ class BatchJournal:
             except Exception as error:  # noqa: BLE001 -- raised again, as ours
                 raise translate(error, self.record.name) from None
 
-    def _target(self, one: TableWrite, number: int) -> TableWrite | None:
+    def _target(self, write: TableWrite, number: int) -> TableWrite | None:
         """Return where rows are to be written: to their table, which may have been moved, or copied; None: nowhere."""
-        spark, declared = self.files.spark, self.declared.get(one.role)
-        if one.role not in self.declared or one.transaction != self.record.transaction(one.role):
-            raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {one.transaction}")
-        for path in filter(None, (declared, one.path)):
+        spark, declared = self.files.spark, self.declared.get(write.role)
+        if write.role not in self.declared or write.transaction != self.record.transaction(write.role):
+            raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {write.transaction}")
+        for path in filter(None, (declared, write.path)):
             metadata = table_metadata(spark, path) if is_delta_table(spark, path) else {}
             id_ = str(metadata.get("id"))
-            if metadata and one.table in ("", id_):
+            if metadata and write.table in ("", id_):
                 require_lasting_transactions(path, metadata)  # by what the table says, the batch is written or skipped
                 last = partial(self.writer.last_transaction, spark)
-                require_owned(spark, {one.role: path}, self.record)
-                if one.table == id_:
-                    require_remembered(self.record, one.role, path, last, begun=number)
-                require_no_later_batch(self.files.root, self.record, {one.role: path}, last, begun=number)
-                known = {"path": path, "id": one.table or id_, "batch": one.after}
-                require_has(self.record, one.role, path, id_, known, last)
-                return replace(one, path=path, table=id_)
-        what = f"batch {number} of job {self.record.name!r} has rows for the {one.role} {one.path}, which"
-        is_declared = declared is not None and place_of(declared) == place_of(one.path)
-        if kind_of(one.role) == "view" and not is_declared:  # the log has all that the view has
+                require_owned(spark, {write.role: path}, self.record)
+                if write.table == id_:
+                    require_remembered(self.record, write.role, path, last, begun=number)
+                require_no_later_batch(self.files.root, self.record, {write.role: path}, last, begun=number)
+                known = {"path": path, "id": write.table or id_, "batch": write.after}
+                require_has(self.record, write.role, path, id_, known, last)
+                return replace(write, path=path, table=id_)
+        what = f"batch {number} of job {self.record.name!r} has rows for the {write.role} {write.path}, which"
+        is_declared = declared is not None and place_of(declared) == place_of(write.path)
+        if kind_of(write.role) == "view" and not is_declared:  # the log has all that the view has
             _log.warning("%s is gone: they are left out", what)
             return None
         raise SinkError(
@@ -355,13 +354,9 @@ class BatchJournal:
         )
 
     def _remove_all_but(self, needed: PreparedBatch | None) -> None:
-        for name in not_needed(self._folder, [] if needed is None else [needed]):
+        for name in not_needed(self.files, [] if needed is None else [needed]):
             self.lease.require_held()  # else it may be the record of a process that has taken over
             self.files.remove(name)
-
-    @cached_property
-    def _folder(self) -> LocalFolder | CheckpointFiles:
-        return self.files.without_java()
 
 
 def _outputs(spec: JobSpec, rows: Collection[str]) -> dict[str, str]:
@@ -391,7 +386,7 @@ def newest_by(spec: JobSpec) -> dict[str, Any]:
     }
 
 
-def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: BatchContext) -> dict[str, pa.Table]:
+def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: MetricsContext) -> dict[str, pa.Table]:
     """Return what is recorded of each kind of rows; those that are too many for the driver without their rows."""
     schemas = {
         tag_of(kind, window): one.results_schema for window, one in spec.parts.items() for kind in (RESULTS, VIEW)

@@ -23,8 +23,8 @@ _MAX_KEPT_REPORTS = 1000
 _log = logger("job")
 
 
-class BatchCallbacks:
-    """The callbacks of one job, and the newest reports, which a callback that is added later gets first."""
+class ReportCallbacks:
+    """The callbacks of one job that get reports, and the newest reports, which one that is added later gets first."""
 
     def __init__(self, job: str) -> None:
         self._job = job

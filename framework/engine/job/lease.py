@@ -6,7 +6,7 @@ acquires the lease first:
 1 `running.json` is read. If its owner is alive, the start is refused with an error that names the owner. One on this
   machine is looked up; one on another host has crashed if its last heartbeat is old and it sends none while it is
   watched: the clocks of two hosts may differ.
-2 The next claim is created exclusively (`state/checkpoint/lease.py`): of two starts at the same time one gets it. A
+2 The next claim is created exclusively (`state/checkpoint/claims.py`): of two starts at the same time one gets it. A
   store that would let both create it is refused.
 3 Older claims are removed: from here on a process that was paused has lost the lease.
 4 `running.json` is written, with the process; and every few seconds again, as a heartbeat.
@@ -29,26 +29,27 @@ from typing import Any
 
 from panekeeper.framework.declarations.errors import CheckpointError, CheckpointInUse, PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
-from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
-from panekeeper.state.checkpoint.control_files import newest_control_file
-from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, CheckpointFolder
-from panekeeper.state.checkpoint.lease import (
-    HEARTBEAT_TIMEOUT_US,
-    LeaseOwner,
-    PreviousRun,
+from panekeeper.state.checkpoint.claims import (
     drop_claim,
     has_claim,
     is_exclusive,
-    last_run,
-    last_token,
     make_claim,
     newest_claim,
     newest_claim_number,
+    remove_older_claims,
+)
+from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
+from panekeeper.state.checkpoint.control_files import newest_control_file
+from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, CheckpointFolder
+from panekeeper.state.checkpoint.lease_owner import HEARTBEAT_TIMEOUT_US, LeaseOwner, read_owner
+from panekeeper.state.checkpoint.runs import (
+    PreviousRun,
+    last_run,
+    last_token,
     previous_run,
     put_before,
     read_end,
-    read_owner,
-    remove_older_claims,
+    with_previous,
 )
 from panekeeper.state.duration_text import duration_text
 from panekeeper.state.log import logger
@@ -80,8 +81,8 @@ class Watch:
         until = self.clock() + self.seconds
         while self.clock() < until:
             self.sleep(1.0)
-            found = read_owner(folder)
-            if found is None or (found.token, found.seen) != (owner.token, owner.seen):
+            now = read_owner(folder)
+            if now is None or (now.token, now.seen) != (owner.token, owner.seen):
                 return True
         return False
 
@@ -252,10 +253,18 @@ class Lease:
     def set_previous(self, previous: PreviousRun | None) -> None:
         """Set the run that comes before the next one: None for this run itself, once a batch of it is committed."""
         with self._lock:
-            before, self._owner = self._owner, self._owner.with_previous(previous)
+            before, self._owner = self._owner, with_previous(self._owner, previous)
             self.previous = previous or self.previous
         if self._owner != before:
             self._try_to_renew()
+
+    def note_outage(self, well_until_us: int) -> None:
+        """Note for the downtime report that the process was suspended, or its clock was set; all was well until then.
+
+        Raises if another job has taken over meanwhile: its control stream is not written to.
+        """
+        self.require_held()
+        self.set_previous(PreviousRun.at(self._owner.name, well_until_us))
 
     def note_completed(self, resumed_us: int) -> None:
         """Take note, also if this start fails, that it has completed the first batch of a run begun at `resumed_us`."""

@@ -167,10 +167,10 @@ def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
     tracker = execution.watermarkTracker()
     tracker.updateWatermark(plan)  # as Spark does next; a repetition changes nothing
     stateful = jvm.java.lang.Class.forName(_STATEFUL)
-    writers = [one for one in nodes(plan) if stateful.isInstance(one)]
+    writers = [writer for writer in nodes(plan) if stateful.isInstance(writer)]
     metadata = {
         "nextBatchWatermarkMs": tracker.currentWatermark(),
-        "stateUniqueIds": {str(one.stateInfo().get().operatorId()): _state_ids(jvm, one) for one in writers},
+        "stateUniqueIds": {str(writer.stateInfo().get().operatorId()): _state_ids(jvm, writer) for writer in writers},
     }
     return f"v2\n{json.dumps(metadata, separators=(',', ':'))}"
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.errors import NotConfirmed, SinkError
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
+from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
 from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions
 from panekeeper.state.checkpoint.epochs import (
@@ -34,14 +35,13 @@ from panekeeper.state.checkpoint.folder import JOB_FILE, OFFSETS_FOLDER, STOPPED
 from panekeeper.state.checkpoint.job_record import (
     create_record,
     last_epochs,
-    pass_on_runs,
     read_last_savepoint,
     read_record,
     read_tables,
     write_last_savepoint,
     write_tables,
 )
-from panekeeper.state.checkpoint.lease import read_end
+from panekeeper.state.checkpoint.runs import pass_on_runs, read_end
 from panekeeper.state.table_roles import is_owned, kind_of
 
 if TYPE_CHECKING:
@@ -88,12 +88,13 @@ def reset_to_initial_state(
     Raises `NotConfirmed` unless `confirm` is the job's name; `SinkError` if the declared view is not the one that the
     job has written, and may be another job's, or if the tables belong to another checkpoint by now.
     """
-    root, spark = files.checkpoint, files.spark
+    held, spark = HeldFiles.of(files, require_held), files.spark
+    root = held.checkpoint
     pointer, record = read_pointer(root), read_record(files)
     if pointer is None or record is None:
         raise damaged(files, JOB_FILE, "it is gone")
     if confirm == record.name:  # else nothing is changed
-        roll_forward(files, record, lambda: spark, require_held)
+        roll_forward(held, record, lambda: spark, require_held)
     made = read_tables(files)
     # The checkpoint may be an older copy: its tables know the epochs that it does not.
     known = [path for role, path in made.items() if is_owned(role) and is_delta_table(spark, path)]
@@ -119,9 +120,10 @@ def reset_to_initial_state(
                 "declaration as it is, and reset it then"
             )
     require_held()
-    new, begun = replace(record, epoch=preview.epoch), epoch_folder(root, preview.epoch)
-    with acquire(begun.without_java(), record.name, what="the reset of job").held() as lease:
-        make_epoch(root, preview.epoch, Begin(kind="reset", tables=made, emptied=tuple(views.values())))  # 2
+    new, folder = replace(record, epoch=preview.epoch), epoch_folder(files.checkpoint, preview.epoch)
+    with acquire(folder, record.name, what="the reset of job").held() as lease:
+        begin = Begin(kind="reset", tables=made, emptied=tuple(views.values()))
+        begun = make_epoch(root, preview.epoch, begin)  # 2
         create_record(begun, new)
         write_tables(begun, made)
         pass_on_runs(files, begun)

@@ -125,16 +125,16 @@ class UnattendedJobs:
     def __init__(self) -> None:
         self._jobs: dict[int, RunningJob] = {}
 
-    def add(self, job: RunningJob) -> None:
-        """Report the job as the program ends, unless it is awaited before."""
+    def add(self, job: RunningJob, query: object | None = None) -> None:
+        """Report the job as the program ends, unless it, or its `query`, is awaited before."""
         if not self._jobs:
             atexit.unregister(self.report)
             atexit.register(self.report)
-        self._jobs[id(job)] = job
+        self._jobs[id(query or job)] = job
 
-    def remove(self, job: RunningJob) -> None:
-        """Take note that the program waits for a job, or ends it."""
-        self._jobs.pop(id(job), None)
+    def remove(self, awaited: object) -> None:
+        """Take note that the program waits for a job or its query, or ends it."""
+        self._jobs.pop(id(awaited), None)
 
     def report(self) -> None:
         """Print a line for each job that runs or has failed."""

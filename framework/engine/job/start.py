@@ -5,45 +5,62 @@
     3  Read it again. A restore or a reset may have begun another epoch just before: then begin again there.
     4  Do what is left of what began the epoch: tables go where the checkpoint is (`roll_forward.py`).
        A checkpoint that was renamed, moved, or is reached by a link gets its present name in Spark's own files.
-    5  Complete the last batch, if it was recorded and not completed (`batch_journal.py`).
-    6  Check that declaration, sources and tables fit the checkpoint (`checkpoint_checks.py`, `table_checks.py`), and
-       take the tables. A view that a restore has found gone is made again (`view_again.py`).
-    7  Begin the query.
+    5  A new folder gets the record of its job (`declaration_record.py`). In any other check that the declaration fits
+       (`checkpoint_checks.py`), and complete the last batch, if it was recorded and not completed (`batch_journal.py`).
+    6  Check that sources and tables fit the checkpoint (`sources/inputs.py`, `table_checks.py`), and take the tables.
+       A view that a restore has found gone is made again (`view_again.py`).
+    7  Begin the run (`run.py`): from its control file on, what is overdue happens; the query starts.
 
 If a step fails, the lease is put back as it was. What was done may be done again by the next start.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError
+from panekeeper.framework.engine.clock.control_cleanup import ControlCleanup
+from panekeeper.framework.engine.clock.tick_scheduler import TickScheduler
+from panekeeper.framework.engine.job.backlog import Backlog
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
+from panekeeper.framework.engine.job.callbacks import ReportCallbacks
 from panekeeper.framework.engine.job.checkpoint_checks import (
     check_session,
-    open_checkpoint,
     require_not_foreign,
     require_separate_folders,
-    with_history,
 )
-from panekeeper.framework.engine.job.job import Job
+from panekeeper.framework.engine.job.commands import JobCommands
+from panekeeper.framework.engine.job.declaration_record import record_to_go_on_with, with_history
+from panekeeper.framework.engine.job.ending import RunEnd, RunningQuery
+from panekeeper.framework.engine.job.job import Job, started_jobs
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
+from panekeeper.framework.engine.job.run import JobRun
+from panekeeper.framework.engine.job.shutdown import spark_shutdown, unattended_jobs
+from panekeeper.framework.engine.job.status import RunTotals
 from panekeeper.framework.engine.job.table_checks import (
     require_fitting_tables,
     take_tables,
     without_columns_of_no_table,
 )
 from panekeeper.framework.engine.job.view_again import make_views_again, with_logs_unlike_views
+from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.table_writer import TableWriter
 from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
 from panekeeper.framework.engine.sources.functions import prepare_functions
+from panekeeper.framework.engine.sources.inputs import (
+    InputsRecord,
+    inputs_of,
+    require_same_inputs,
+    require_topics_named,
+)
 from panekeeper.framework.engine.sources.streams import require_bounded_batch
+from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.epochs import (
     Pointer,
     create_pointer,
@@ -52,6 +69,7 @@ from panekeeper.state.checkpoint.epochs import (
     require_no_later_epoch,
     switch,
 )
+from panekeeper.state.checkpoint.folder import place_of
 from panekeeper.state.checkpoint.job_record import PortDelay, is_new, read_record, read_tables, write_ports
 from panekeeper.state.log import logger
 from panekeeper.state.own_paths import follow
@@ -66,7 +84,7 @@ if TYPE_CHECKING:
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.tables import TableLayout, Tables
     from panekeeper.framework.engine.user_sinks.protocol import Sink
-    from panekeeper.state.checkpoint.job_record import JobRecord
+    from panekeeper.state.checkpoint.job_record import Input, JobRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +113,7 @@ def start_job(root: CheckpointFiles, start: Start) -> Job:
     if not _names(root):
         require_no_rows(root.spark, tables)  # before the lease makes the folder: its volume may be missing
     with translate_full_disk(name), lease_of_current_epoch(root, name) as (files, lease):  # 1 to 3
-        return _start(files, lease, start)
+        return start_on_epoch(files, lease, start)  # 4 to 7
 
 
 def _names(root: CheckpointFiles) -> list[str]:
@@ -111,17 +129,17 @@ def _names(root: CheckpointFiles) -> list[str]:
 
 @contextmanager
 def lease_of_current_epoch(root: CheckpointFiles, name: str) -> Iterator[tuple[CheckpointFiles, Lease]]:
-    """Do steps 1 to 3; yield the folder of the epoch, which is changed only while the lease is held, and the lease.
+    """Do steps 1 to 3; yield the folder of the epoch, and its lease, which whoever changes the folder must hold.
 
     If the block fails before the job runs, everything is put back as it was.
     """
     while True:
         epoch = _current(root)  # 1
         files = epoch_folder(root, epoch)
-        lease = acquire(files.without_java(), name)  # 2
+        lease = acquire(files, name)  # 2
         try:
             if _current(root) == epoch:  # 3
-                yield files.while_held(lease.require_held), lease
+                yield files, lease
                 return
         except BaseException:
             lease.roll_back()
@@ -130,54 +148,114 @@ def lease_of_current_epoch(root: CheckpointFiles, name: str) -> Iterator[tuple[C
 
 
 def _current(root: CheckpointFiles) -> int:
-    pointer = read_pointer(root.without_java())
+    pointer = read_pointer(root)
     if pointer is None:
         require_not_foreign(root)
         require_no_later_epoch(root)
     return 0 if pointer is None else pointer.epoch
 
 
-def _start(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
-    spark, known = files.spark, read_record(files)
-    if known is not None:
-        roll_forward(files, known, lambda: spark, lease.require_held)  # 4
-        if (old := follow(files.without_java(), lease.require_held)) is not None:
+def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
+    """Do steps 4 to 7 in the folder of an epoch, whose lease is held."""
+    spark, held, writer = files.spark, HeldFiles.of(files, lease.require_held), TableWriter(user_sink=start.sink)
+    streams = [port.intake.df for port in start.pipeline.ports]
+
+    # 4  The tables go where the checkpoint is, and Spark's files name the folder that they are in.
+    if (known := read_record(held)) is not None:
+        roll_forward(held, known, lambda: spark, lease.require_held)
+        if (old := follow(held)) is not None:
             logger("job", job=known.name).info("%s was %s before: Spark's files have its new name", files.place, old)
-    writer = TableWriter(user_sink=start.sink)
-    journal = partial(BatchJournal, files=files, writer=writer, lease=lease)
 
-    def complete(record: JobRecord) -> object:
-        return journal(record=record, declared=start.tables.by_role).complete()
+    # 5  The last batch is complete, and the state is that of a declaration that this one goes on with.
+    def complete(known: JobRecord) -> object:
+        declared = start.tables.by_role
+        return BatchJournal(files=held, record=known, writer=writer, lease=lease, declared=declared).complete()
 
-    record, pipeline = open_checkpoint(files, start.pipeline, complete=complete)  # 5
-    point_to(files, record)
-    new, made = is_new(files), read_tables(files)
+    record = record_to_go_on_with(held, start.pipeline, complete=complete)
+
+    # 6  The sources go on where they have ended. The tables are there, have all that was written to them, and nothing
+    #    of another job or epoch; only then they become those of this start.
+    sources = inputs_of(streams)
+    require_same_inputs(held, record.name, sources)
+    require_topics_named(held, streams)
+    pipeline = with_history(start.pipeline, record)
+    point_to(held, record)
+    new, made = is_new(held), read_tables(held)
     written = {} if new else made
-    for port in pipeline.ports:  # 6
-        require_bounded_batch(port.intake.df, partial(found_files, files))
-    files.require_held()
+    for stream in streams:
+        require_bounded_batch(stream, partial(found_files, held))
+    lease.require_held()
     tables = start.make_tables(spark, pipeline.spec, written)
-    paths, fresh = tables.by_role, new and not record.epoch
-    files.require_held()
-    found = create_or_check(
+    lease.require_held()
+    metadata = create_or_check(
         spark,
         tables,
         pipeline.spec,
-        fresh=fresh,
+        fresh=new and not record.epoch,
         written=written.values(),
         made=made,
         layout=start.layout,
         opened=writer.tables,
     )
-    record = without_columns_of_no_table(record, found)
+    record = without_columns_of_no_table(record, metadata)
     pipeline = with_history(pipeline, record)
-    fitting = require_fitting_tables(files, record, paths, writer.tables, metadata=found, made=made)
-    record = with_logs_unlike_views(files, record, paths, fitting, written)
-    take_tables(files, record, tables, pipeline.spec, writer, found)
-    make_views_again(files, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)
-    write_ports(files, [port_delay(port.intake) for port in pipeline.ports])
-    batches = journal(record=record, declared=paths, tables=fitting)
-    return Job(files, record, pipeline, start.trigger, batches)  # 7
+    paths = tables.by_role
+    fitting = require_fitting_tables(held, record, paths, writer.tables, metadata=metadata, made=made)
+    record = with_logs_unlike_views(held, record, paths, fitting, written)
+    take_tables(held, record, tables, pipeline.spec, writer, metadata)
+    make_views_again(held, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)
+    write_ports(held, [port_delay(port.intake) for port in pipeline.ports])
+
+    # 7  The run begins. Its journal looks at the lease itself, once for each step of a batch.
+    journal = BatchJournal(files=files, record=record, writer=writer, lease=lease, declared=paths, tables=fitting)
+    return run_job(pipeline, start.trigger, journal, sources)
+
+
+def run_job(pipeline: Pipeline, trigger: Mapping[str, Any], journal: BatchJournal, sources: Sequence[Input]) -> Job:
+    """Do step 7 for the checkpoint of a journal, whose lease is held; return once the first batch has begun.
+
+    `sources` are what the streams of the pipeline read, in their order.
+    """
+    files, record, lease = journal.files, journal.record, journal.lease
+    # 7.1  From here on the start is data: a batch reads the time of this file, and does what is overdue.
+    resume_file = write_control_file(HeldFiles.of(files, lease.require_held), "resume")
+
+    # 7.2  What the run is made of. Nothing runs yet.
+    end, callbacks = RunEnd(min(lease.last_control_file, resume_file - 1)), ReportCallbacks(record.name)
+    ticks = TickScheduler(files, on_outage=lease.note_outage)
+    query = RunningQuery(record.name, files.spark, lease, end, ticks=ticks, callbacks=callbacks)
+    run = JobRun(
+        files=files,
+        record=record,
+        pipeline=pipeline,
+        trigger=trigger,
+        journal=journal,
+        lease=lease,
+        resume_file=resume_file,
+        inputs=InputsRecord(files, sources),
+        cleanup=ControlCleanup(files),
+        ticks=ticks,
+        callbacks=callbacks,
+        totals=RunTotals(len(record.group_ids)),
+        end=end,
+        query=query,
+    )
+    job = Job(run, JobCommands(run), Backlog(files, sources))
+
+    # 7.3  Ticks of the wall clock are written, and the lease knows whose end it waits for.
+    if pipeline.uses_wall_clock and "availableNow" not in trigger:
+        ticks.start()
+    lease.set_job(query.end_state, query.end_after_loss)
+    lease.set_report(run.report)
+
+    # 7.4  The query starts, and its first batch begins.
+    run.start_query()
+
+    # 7.5  The process knows the job: to return it, to say that nobody has waited for it, to drain it at its own end.
+    started_jobs[place_of(files.root)] = job
+    unattended_jobs.add(job, query)
+    spark_shutdown.add(job, files.spark)
+    return job
 
 
 def port_delay(intake: Intake) -> PortDelay:
@@ -186,13 +264,13 @@ def port_delay(intake: Intake) -> PortDelay:
     return PortDelay(watermark_us=intake.watermark_us, idle_after_us=None if idle is None else idle.after_us)
 
 
-def point_to(files: CheckpointFiles, record: JobRecord) -> None:
+def point_to(held: HeldFiles, record: JobRecord) -> None:
     """Let the epoch of a folder be current, if it is a first one, which has its record now."""
-    root = files.checkpoint.without_java()
+    root = held.checkpoint
     wanted = Pointer(name=record.name, id=record.id, epoch=record.epoch)
-    found = read_pointer(root)
-    files.require_held()
-    if found is None:
+    pointer = read_pointer(root)
+    held.require_held()
+    if pointer is None:
         create_pointer(root, wanted)
-    elif found != wanted:  # the job was named otherwise, and no batch was begun
-        switch(root, found.to_bytes(), wanted)
+    elif pointer != wanted:  # the job was named otherwise, and no batch was begun
+        switch(root, pointer.to_bytes(), wanted)

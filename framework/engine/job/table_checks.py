@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.errors import AnalysisException, IllegalArgumentException
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
-from panekeeper.framework.engine.job.checkpoint_checks import record_upgrade
+from panekeeper.framework.engine.job.declaration_record import record_upgrade
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.fault_points import fault_point
@@ -39,7 +39,7 @@ from panekeeper.state.table_roles import has_results, is_owned, kind_of, role_of
 
 if TYPE_CHECKING:
     from panekeeper.framework.core.job_spec import JobSpec
-    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles, HeldFiles
     from panekeeper.framework.engine.sink.delta_tables import DeltaTables
     from panekeeper.framework.engine.sink.table_writer import TableWriter
     from panekeeper.framework.engine.sink.tables import Tables
@@ -78,7 +78,7 @@ def require_fitting_tables(
         require_no_discarded_rows(record, tables, made.values(), last, has_rows, is_new=new)
     batch = last_prepared(files, record, decided)
     known = {} if batch is None else batch.tables
-    ids = {role: str(one["id"]) for role, one in metadata.items()}
+    ids = {role: str(table["id"]) for role, table in metadata.items()}
     return require_all_batches(known, record, tables, ids, last, written=made.values())
 
 
@@ -122,8 +122,8 @@ def require_no_later_batch(
     """
     last = -1 if begun is None else begun
     for role, path in tables.items():
-        if (found := last_transaction(path, record.transaction(role))) > last:
-            ahead = "was restored or reset since" if found >= FENCED else f"has batch {found} already"
+        if (newest := last_transaction(path, record.transaction(role))) > last:
+            ahead = "was restored or reset since" if newest >= FENCED else f"has batch {newest} already"
             raise CheckpointError(
                 f"the checkpoint {checkpoint} is an older copy: it has recorded no batch after {last}, and the {role} "
                 f"{path} of job {record.name!r} {ahead}, so rows would be lost. Put the newest state of this folder "
@@ -156,7 +156,7 @@ def require_no_discarded_rows(
             continue
         if last_transaction(path, record.joined(role)) == record.epoch:
             continue
-        if any(last_transaction(path, one.transaction(role)) >= 0 for one in earlier) and has_rows(path):
+        if any(last_transaction(path, former.transaction(role)) >= 0 for former in earlier) and has_rows(path):
             raise SinkError(
                 f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
                 "back with it, as the job had other tables when the savepoint was made, or when it was reset: batches "
@@ -179,7 +179,7 @@ def require_all_batches(
     `known` is what they had after the last batch of this epoch, as it is recorded; `written` are the paths of those
     that the checkpoint has named as its own in this epoch.
     """
-    found: TableRecord = {role: dict(one) for role, one in known.items()}
+    record_of: TableRecord = {role: dict(table) for role, table in known.items()}
     own = {place_of(path) for path in written}
     for role, path in tables.items():
         batch, before = last_transaction(path, record.transaction(role)), known.get(role)
@@ -187,8 +187,8 @@ def require_all_batches(
             require_has(record, role, path, ids[role], before, last_transaction)
         if record.epoch and place_of(path) in own and last_transaction(path, record.joined(role)) != record.epoch:
             raise _missing(role, path, "is an older copy: it is from before the last restore or reset")
-        found[role] = {"path": path, "id": ids[role], "batch": batch}
-    return found
+        record_of[role] = {"path": path, "id": ids[role], "batch": batch}
+    return record_of
 
 
 def require_has(
@@ -216,7 +216,7 @@ def _missing(role: str, path: str, what: str) -> SinkError:
 
 
 def take_tables(
-    files: CheckpointFiles,
+    held: HeldFiles,
     record: JobRecord,
     tables: Tables,
     spec: JobSpec,
@@ -228,23 +228,23 @@ def take_tables(
     `metadata` is what the log of each table said of it before, by its role. Tables get the columns of the new
     declaration, and the metrics those of this version.
     """
-    spark = files.spark
-    files.require_held()
+    spark = held.spark
+    held.require_held()
     secure(spark, tables.by_role, record, writer.tables)  # before they are altered, and named as the job's own
-    record_upgrade(files, record)
-    files.require_held()
+    record_upgrade(held, record)
+    held.require_held()
     for role, path in tables.by_role.items():
         if path is None:
             continue
         if has_results(role) and spec.parts[window_of(role)].history.added_columns():
-            found = columns_of(table_metadata(spark, path))
+            there = columns_of(table_metadata(spark, path))
         elif role == "metrics":
-            found = columns_of(metadata[role])
+            there = columns_of(metadata[role])
         else:
             continue
-        missing = [one for one in tables.schemas(spec)[path] if one.name not in found.names]
+        missing = [column for column in tables.schemas(spec)[path] if column.name not in there.names]
         if missing:
-            columns = ", ".join(f"{quoted(one.name)} {one.dataType.simpleString()}" for one in missing)
+            columns = ", ".join(f"{quoted(column.name)} {column.dataType.simpleString()}" for column in missing)
             try:
                 spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
             except (AnalysisException, IllegalArgumentException) as error:
@@ -255,13 +255,13 @@ def take_tables(
                 ) from error
             writer.tables.reopen(path)
             fault_point("during-upgrade", 3)
-    write_tables(files, tables.by_role)
-    files.require_held()
+    write_tables(held, tables.by_role)
+    held.require_held()
     if writer.has_user_sink:
         writer.prepare_user_sink(spark, spec.results_schema)
 
 
-def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]) -> JobRecord:
+def without_columns_of_no_table(record: JobRecord, metadata: Mapping[str, Metadata]) -> JobRecord:
     """Return the record without the columns of removed aggregates that neither the log nor the view has.
 
     A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
@@ -269,17 +269,17 @@ def without_columns_of_no_table(record: JobRecord, found: Mapping[str, Metadata]
     """
     windows = record.declaration.get(WINDOWS)
     if windows is None:
-        return replace(record, declaration=_without_columns(record.declaration, found, ""))
-    windows = {name: _without_columns(one, found, name) for name, one in windows.items()}
+        return replace(record, declaration=_without_columns(record.declaration, metadata, ""))
+    windows = {name: _without_columns(declared, metadata, name) for name, declared in windows.items()}
     return replace(record, declaration={**record.declaration, WINDOWS: windows})
 
 
-def _without_columns(declared: Mapping[str, Any], found: Mapping[str, Metadata], window: str) -> Mapping[str, Any]:
+def _without_columns(declared: Mapping[str, Any], metadata: Mapping[str, Metadata], window: str) -> Mapping[str, Any]:
     """Return what is recorded of a window without the columns that neither its log nor its view has."""
     history = declared.get(HISTORY)
     if history is None:
         return declared
-    tables = [found[role] for role in (role_of("log", window), role_of("view", window)) if role in found]
-    there = {name for one in tables for name in columns_of(one).names}
+    tables = [metadata[role] for role in (role_of("log", window), role_of("view", window)) if role in metadata]
+    there = {name for table in tables for name in columns_of(table).names}
     retired = {name: text for name, text in history["retired"].items() if name in there}
     return {**declared, HISTORY: {**history, "retired": retired}}

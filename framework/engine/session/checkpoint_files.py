@@ -1,15 +1,9 @@
 # ruff: noqa: D102 -- what the methods of a folder mean is said once, in `CheckpointFolder`
-"""Small files beside Spark's own in the checkpoint folder, written and read the way Spark does its offset log.
+"""The small files beside Spark's own in the checkpoint folder, and Spark's, as a job has them with its session.
 
-Everything goes through Spark's `CheckpointFileManager`, so a checkpoint may live wherever Spark can keep one
-(HDFS, S3), and a file is there whole or not at all. Small files on a local disk are read and written without Java,
-which is faster.
-
-Spark's own choice of a manager goes through Hadoop's `FileContext`, which starts a process of the operating system for
-every file that it reads on a local disk, some twenty in a small micro-batch. The other manager renames a file in one
-step; but where it should replace a file on a local disk, Hadoop's rename refuses, and the manager reports no error.
-Spark replaces none, as state files are named after the attempt that wrote them (`settings.STATE_SETTINGS`).
-For HDFS Spark's choice is right. S3 has no rename and needs a manager of its own.
+A checkpoint may live wherever Spark can keep one (`spark_folder.py`). Small files on a local disk are read and written
+without Java, which is faster. A start makes sure before each change that it still holds the lease of the folder
+(`HeldFiles`); a running job does so where the steps of a batch say it (`framework/engine/job/batch_journal.py`).
 """
 
 from __future__ import annotations
@@ -17,214 +11,110 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from panekeeper.framework.engine.session.s3_settings import EXCLUSIVE_CREATE, FILE_MANAGER, SAME_ETAG, is_s3
-from panekeeper.framework.engine.session.spark_errors import full_text
+from panekeeper.framework.engine.session.spark_folder import SparkFolder
 from panekeeper.state.checkpoint.folder import JsonFiles, LocalFolder, local_path
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MANAGER_SETTING = "spark.sql.streaming.checkpointFileManagerClass"
-ON_DISK = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-
-_ALREADY_EXISTS = ("FileAlreadyExistsException", "Status Code: 412")  # as Hadoop says it, and as S3 does
-
-_NOT_FOUND = "FileNotFoundException"
-
-
-def _permitted() -> None:
-    """Permit a change."""
-
 
 @dataclass(frozen=True)
 class CheckpointFiles(JsonFiles):
-    """The files under one folder, by relative name.
+    """The files under one folder, by relative name: on a local disk without Java, anywhere else by Spark's manager.
 
     `root` is the folder as messages name it, of an epoch the checkpoint; `inner` is the folder of the epoch in that,
-    empty for any other folder. `require_held` is called immediately before each change, also of what belongs to the
-    folder, as tables; it raises if it must not be made any more.
+    empty for any other folder.
     """
 
     spark: SparkSession
     root: str
     inner: str = ""
-    require_held: Callable[[], None] = field(default=_permitted, compare=False, repr=False)
-
-    def while_held(self, require_held: Callable[[], None]) -> CheckpointFiles:
-        """Return the same folder for a holder of its lease, which changes nothing once it has lost that."""
-        return replace(self, require_held=require_held)
-
-    def unchecked(self) -> CheckpointFiles:
-        """Return the same folder for a job that runs, which checks its lease itself."""
-        return replace(self, require_held=_permitted)
 
     @property
     def place(self) -> str:
         return f"{self.root}/{self.inner}" if self.inner else self.root
 
     @property
-    def checkpoint(self) -> CheckpointFiles:
+    def checkpoint(self) -> Self:
         """The folder that has those of the epochs."""
         return replace(self, inner="")
 
-    def part(self, name: str) -> CheckpointFiles:
+    def part(self, name: str) -> Self:
         return replace(self, inner=f"{self.inner}/{name}" if self.inner else name)
 
     def exists(self, name: str = "") -> bool:
-        if self.local_folder is not None:
-            return self.local_folder.exists(name)
-        return bool(self._manager().exists(self._path(name)))
+        return self._folder.exists(name)
 
     def names(self, folder: str) -> list[str]:
-        if self.local_folder is not None:
-            return self.local_folder.names(folder)
-        manager, path = self._manager(), self._path(folder)
-        if not manager.exists(path):
-            return []
-        return sorted(status.getPath().getName() for status in manager.list(path))
+        return self._folder.names(folder)
 
     def read(self, name: str) -> bytes:
         """Return the content of a small file. Raises `FileNotFoundError`; `ValueError` by Hadoop's checksum of it."""
-        if self.local_folder is not None:
-            return self.local_folder.read(name)
-        manager, path = self._manager(), self._path(name)
-        try:
-            stream = manager.open(path)
-        except Exception as error:
-            if _NOT_FOUND in full_text(error):  # looked for first, it may go just before it is opened
-                raise FileNotFoundError(f"there is no {name} in {self.place}") from error
-            raise
-        try:
-            return bytes(self._java("org.apache.commons.io.IOUtils").toByteArray(stream))
-        finally:
-            stream.close()
+        return self._folder.read(name)
 
     def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
-        """Write a small file atomically. Raises `FileExistsError` if it is there, unless `replace`."""
-        self.require_held()
-        local = self.local_folder
-        try:
-            if local is not None:  # there Spark's manager replaces no file, without an error, and flushes none
-                local.write(name, content, replace=replace)
-            else:
-                self._write(name, bytearray(content), replace=replace)
-        except Exception as error:
-            if isinstance(error, FileExistsError) or any(words in full_text(error) for words in _ALREADY_EXISTS):
-                raise FileExistsError(f"{name} in {self.root} is already there") from error
-            raise
-
-    @cached_property
-    def local_folder(self) -> LocalFolder | None:
-        """The same folder without Java; None if it is not on a local disk."""
-        local = local_path(self.path(""))
-        return None if local is None else LocalFolder(local, self.root)
-
-    def without_java(self) -> LocalFolder | Self:
-        """Return the same folder without Java, which takes longer, or itself if it is not on a local disk.
-
-        Nothing checks the lease there.
-        """
-        return self.local_folder or self
+        self._folder.write(name, content, replace=replace)
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
-        """Replace a small file if its content is still the old one; where no store can say so, as HDFS, by a rename."""
-        self.require_held()
-        if (local := self.local_folder) is not None:
-            local.swap(name, old, new)
-            return
-        path = self._path(name)
-        etag = path.getFileSystem(self._hadoop()).getFileStatus(path).getEtag() if is_s3(self.root) else None
-        if self.read(name) != old:
-            raise FileExistsError(f"{name} in {self.root} was replaced meanwhile")
-        if etag is None:
-            self._write(name, bytearray(new), replace=True)
-            return
-        stream = path.getFileSystem(self._hadoop()).createFile(path).overwrite(True).must(SAME_ETAG, etag).build()
-        try:
-            stream.write(bytearray(new))
-            stream.close()
-        except Exception as error:
-            if not any(words in full_text(error) for words in _ALREADY_EXISTS):
-                raise
-            if self.read(name) != new:  # else the store has repeated a request whose response was lost
-                raise FileExistsError(f"{name} in {self.root} was replaced meanwhile") from error
+        self._folder.swap(name, old, new)
 
     def remove(self, name: str) -> None:
-        """Remove a file or folder; nothing happens if it is not there."""
-        self.require_held()
-        self._manager().delete(self._path(name))
+        self._folder.remove(name)
 
     def make_folder(self, name: str) -> None:
         """Make a folder and its parents; nothing happens if it is there."""
-        self.require_held()
-        self._manager().mkdirs(self._path(name))
+        self._by_spark.make_folder(name)
 
     def path(self, name: str) -> str:
         """Return the qualified path of a file or folder."""
-        path = self._path(name)
-        return str(path.getFileSystem(self._hadoop()).makeQualified(path).toString())
+        return str(self._by_spark.qualified(name).toString())
 
     def uri(self, name: str) -> str:
         """Return the qualified path of a file as a URL, quoted as Spark's file sources do."""
-        path = self._path(name)
-        return str(path.getFileSystem(self._hadoop()).makeQualified(path).toUri().toString())
+        return str(self._by_spark.qualified(name).toUri().toString())
 
-    def manager_setting(self, hadoop: Any = None) -> dict[str, str]:
+    def manager_setting(self) -> dict[str, str]:
         """Return the setting by which Spark writes these files, empty for its own choice; a query needs it, too."""
-        hadoop = hadoop or self._hadoop()
-        chosen = file_manager(self.root, hadoop.get("fs.defaultFS"), hadoop.get(MANAGER_SETTING))
-        return {} if chosen is None else {MANAGER_SETTING: chosen}
+        return self._by_spark.manager_setting()
 
-    def _write(self, name: str, content: bytearray, *, replace: bool) -> None:
-        manager, path = self._manager(), self._path(name)
-        manager.mkdirs(path.getParent())
-        if is_s3(self.root) and not replace:  # Spark's manager only looks whether the name is free when it begins
-            builder = path.getFileSystem(self._hadoop()).createFile(path)
-            stream = builder.must(EXCLUSIVE_CREATE, True).build()
-            cancel = stream.abort
-        else:
-            stream = manager.createAtomic(path, replace)
-            cancel = stream.cancel
-        try:
-            stream.write(content)
-        except Exception:
-            cancel()
-            raise
-        stream.close()
+    @cached_property
+    def _by_spark(self) -> SparkFolder:
+        return SparkFolder(self.spark, self.root, self.place)
 
-    def _java(self, name: str) -> Any:
-        """Return a class by its whole name, which is one call of Java; by its parts it is one for each."""
-        return getattr(self.spark._jvm, name)  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
-
-    def _hadoop(self) -> Any:
-        return self.spark._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001 -- as above
-
-    def _path(self, name: str) -> Any:
-        return self._java("org.apache.hadoop.fs.Path")(f"{self.place}/{name}" if name else self.place)
-
-    def _manager(self) -> Any:
-        managers = self._java("org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager")
-        hadoop = self._hadoop()
-        for name, value in self.manager_setting(hadoop).items():
-            hadoop.set(name, value)
-        return managers.create(self._path(""), hadoop)
+    @cached_property
+    def _folder(self) -> LocalFolder | SparkFolder:
+        local = local_path(self.path(""))
+        return self._by_spark if local is None else LocalFolder(local, self.root)
 
 
-def file_manager(checkpoint: str, default_file_system: str, given: str | None) -> str | None:
-    """Return the class to name in `MANAGER_SETTING`, None for Spark's own choice.
+@dataclass(frozen=True)
+class HeldFiles(CheckpointFiles):
+    """The files of a checkpoint for a holder of its lease, which changes nothing once it has lost that.
 
-    What the user has given does not count for S3, where a wrong one loses files.
-
-    >>> file_manager("s3a://bucket/checkpoint", "file:///", None).rpartition(".")[2]
-    'AbortableStreamBasedCheckpointFileManager'
-    >>> file_manager("/data/checkpoint", "file:///", None).rpartition(".")[2]
-    'FileSystemBasedCheckpointFileManager'
-    >>> file_manager("/data/checkpoint", "hdfs://host:8020", None) is None
-    True
+    `require_held` is called immediately before each change, and raises if it must not be made any more.
     """
-    if is_s3(checkpoint):
-        return FILE_MANAGER
-    where = checkpoint if ":/" in checkpoint else default_file_system
-    return given or (ON_DISK if local_path(where) is not None else None)
+
+    require_held: Callable[[], None] = field(kw_only=True, compare=False, repr=False)
+
+    @classmethod
+    def of(cls, files: CheckpointFiles, require_held: Callable[[], None]) -> HeldFiles:
+        """Return these files for the holder of a lease."""
+        return cls(files.spark, files.root, files.inner, require_held=require_held)
+
+    def write(self, name: str, content: bytes, *, replace: bool = False) -> None:
+        self.require_held()
+        super().write(name, content, replace=replace)
+
+    def swap(self, name: str, old: bytes, new: bytes) -> None:
+        self.require_held()
+        super().swap(name, old, new)
+
+    def remove(self, name: str) -> None:
+        self.require_held()
+        super().remove(name)
+
+    def make_folder(self, name: str) -> None:
+        self.require_held()
+        super().make_folder(name)

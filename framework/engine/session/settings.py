@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.calendar import zone_data
 from panekeeper.framework.declarations.errors import IncompatibleCheckpoint, SetupError
-from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, CheckpointFiles
+from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
+from panekeeper.framework.engine.session.spark_folder import MANAGER_SETTING
 from panekeeper.state.checkpoint.job_record import is_new
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
 from panekeeper.state.spark_store import SEGMENTS

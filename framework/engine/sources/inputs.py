@@ -90,7 +90,7 @@ def require_same_inputs(files: CheckpointFiles, name: str, now: Sequence[Input])
     if is_new(files):
         return
     before = read_inputs(files)
-    control = control_source(files.without_java())
+    control = control_source(files)
     if (before is not None and _are_others(before, now)) or control not in (None, len(now)):
         known = "others" if before is None else _names(before)
         raise IncompatibleCheckpoint(
@@ -201,7 +201,7 @@ def require_topics_named(files: CheckpointFiles, streams: Iterable[DataFrame]) -
     }
     if last is None or not of_kafka:
         return
-    offsets = dict(enumerate(offset_lines(files.without_java(), last)[1:]))
+    offsets = dict(enumerate(offset_lines(files, last)[1:]))
     for number, (df, options) in of_kafka.items():
         jvm: Any = df.sparkSession._jvm  # noqa: SLF001 -- a pattern of topics is one of Java's
         read = offsets.get(number)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from integration_tests.drills.faults.barrier import BarrierFault
 from integration_tests.drills.faults.damage import FaultNotConfirmed
 from panekeeper.state.checkpoint.folder import RUNNING_FILE, LocalFolder
-from panekeeper.state.checkpoint.lease import HEARTBEAT_TIMEOUT_US, read_owner
+from panekeeper.state.checkpoint.lease_owner import HEARTBEAT_TIMEOUT_US, read_owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable

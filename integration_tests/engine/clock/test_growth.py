@@ -54,7 +54,7 @@ def test_ticks_leave_nothing_behind_and_no_row_is_lost_or_doubled(
         job.process_available()
     compact = max(folder.path.glob("sources/1/*.compact"), key=lambda path: int(path.stem))
     assert len(compact.read_text().splitlines()) <= 1 + 4 + 3
-    [seen] = control_cleanup._seen_files(job._query)
+    [seen] = control_cleanup._seen_files(job._run.query.streaming)
     assert len(seen) <= 3
     assert len(folder.names(CONTROL_FOLDER)) <= 3
 

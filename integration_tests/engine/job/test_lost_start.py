@@ -13,11 +13,10 @@ from panekeeper import CheckpointInUse
 from panekeeper.framework.engine.job import roll_forward
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.query import trigger_options
-from panekeeper.framework.engine.job.start import Start, _start
+from panekeeper.framework.engine.job.start import Start, start_on_epoch
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.sink.spark_table import delete_all
 from panekeeper.state.checkpoint.epochs import epoch_folder
-from panekeeper.state.checkpoint.folder import LocalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,10 +34,9 @@ def contents(readings: Readings) -> dict[str, str]:
 
 
 def held(readings: Readings) -> tuple[Any, CheckpointFiles]:
-    """The lease of a start, and the checkpoint as it has it."""
+    """The lease of a start, and its checkpoint."""
     files = epoch_folder(CheckpointFiles(readings.spark, str(readings.checkpoint)), 0)
-    lease = acquire(LocalFolder(readings.epoch), "readings")
-    return lease, files.while_held(lease.require_held)
+    return acquire(files, "readings"), files
 
 
 def start_on(files: CheckpointFiles, lease: Any, readings: Readings) -> None:
@@ -46,7 +44,7 @@ def start_on(files: CheckpointFiles, lease: Any, readings: Readings) -> None:
     job = readings.declare()
     how = {"layout": None, "sink": None, "trigger": trigger_options("available_now")}
     start = Start(pipeline=job.pipeline, tables=job.tables, make_tables=lambda *_: job.tables, **how)  # type: ignore[arg-type]
-    _start(files, lease, start)
+    start_on_epoch(files, lease, start)
 
 
 class TakenOver:

@@ -9,7 +9,7 @@ import pytest
 
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper import CheckpointError, CheckpointInUse
-from panekeeper.framework.engine.job.job import Job
+from panekeeper.framework.engine.job.run import JobRun
 from panekeeper.state.checkpoint.clock import Deadline
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ def test_a_thread_that_waits_for_the_end_does_not_end_a_flush(
     """The job has ended when it is flushed: it acquires its lease again, which the other thread would release."""
     readings.put(*FILES[0])
     job = readings.run()
-    acquire = Job._acquire_lease
+    acquire = JobRun.acquire_lease
 
-    def acquire_beside_another_thread(started: Job) -> None:
+    def acquire_beside_another_thread(started: JobRun) -> None:
         acquire(started)
-        waiting = threading.Thread(target=job._is_over, args=(0.01,))
+        waiting = threading.Thread(target=job._run.query.is_over, args=(0.01,))
         waiting.start()
         waiting.join()
 
-    monkeypatch.setattr(Job, "_acquire_lease", acquire_beside_another_thread)
+    monkeypatch.setattr(JobRun, "acquire_lease", acquire_beside_another_thread)
     job.flush()
     assert job.finished
     assert job.await_end(timeout=60)
@@ -60,7 +60,7 @@ def test_a_command_is_given_to_its_own_run_only(readings: Readings) -> None:
     try:
         pulse = sorted(path.name for path in (readings.epoch / "pulse").glob("*.json"))
         with pytest.raises(CheckpointInUse):
-            first._run_command("flush", first._end.flushed, Deadline(None))
+            first._commands._give("flush", first._run.end.flushed, Deadline(None))
         assert sorted(path.name for path in (readings.epoch / "pulse").glob("*.json")) == pulse
     finally:
         second.stop()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.session.checkpoint_files import MANAGER_SETTING, ON_DISK
+from panekeeper.framework.engine.session.spark_folder import MANAGER_SETTING, ON_DISK
 
 if TYPE_CHECKING:
     from integration_tests.engine.conftest import Readings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from panekeeper.framework.core.quarantine import ErrorKind
-from panekeeper.framework.engine.job.callbacks import BatchCallbacks
+from panekeeper.framework.engine.job.callbacks import ReportCallbacks
 from panekeeper.framework.engine.job.status import BatchReport, JobState, RunTotals, StageClock, Status
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS, BatchOutput
 from panekeeper.state.checkpoint.clock import now_us
@@ -33,7 +33,7 @@ class RunningJob:
         self.saved: LastSavepoint | None = None
         self.spark: dict[str, Any] = {}
         self._totals = RunTotals(2)
-        self._callbacks = BatchCallbacks(name)
+        self._callbacks = ReportCallbacks(name)
 
     def run(
         self,

@@ -15,14 +15,14 @@ import pytest
 
 from panekeeper import CheckpointError, DrainTimeout, ForeignCheckpoint, JobFailed, JobNotRunning
 from panekeeper.cli.main import main
-from panekeeper.framework.engine.job.job import RunEnd
+from panekeeper.framework.engine.job.ending import RunEnd
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.recovery.jobs.drain import drain
 from panekeeper.recovery.jobs.status import JobStatus, status
 from panekeeper.state.checkpoint.control_files import write_control_file
 from panekeeper.state.checkpoint.epochs import Pointer, create_pointer
 from panekeeper.state.checkpoint.folder import JOB_FILE, RUNNING_FILE, STOPPED_FILE, LocalFolder
-from panekeeper.state.checkpoint.lease import read_owner
+from panekeeper.state.checkpoint.lease_owner import read_owner
 from panekeeper.state.errors import CorruptState
 from tests.recovery.jobs.conftest import log_file, whole
 

@@ -9,7 +9,7 @@ import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint
 from panekeeper.recovery.restore.restore import restore
-from panekeeper.recovery.savepoint.checkpoint_files import files_ahead
+from panekeeper.recovery.savepoint.checkpoint_snapshot import files_ahead
 from panekeeper.recovery.savepoint.create import Savepoint
 from panekeeper.state.checkpoint.folder import claim_file, control_file
 from panekeeper.state.errors import CorruptState

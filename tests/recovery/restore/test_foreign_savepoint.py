@@ -17,7 +17,7 @@ from panekeeper.recovery.restore.checks import SharedTables, target_at, unconfir
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show, verify
-from panekeeper.recovery.savepoint.checkpoint_files import temporary_copy
+from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.savepoint.create import Savepoint
 from panekeeper.recovery.savepoint.manifest import KEY_VARIABLE, manifest_file
 from panekeeper.recovery.storage.archive import Archive

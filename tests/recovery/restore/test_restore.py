@@ -27,7 +27,7 @@ from panekeeper.state.checkpoint.folder import (
     claim_file,
 )
 from panekeeper.state.checkpoint.job_record import JobRecord, read_record
-from panekeeper.state.checkpoint.lease import read_owner
+from panekeeper.state.checkpoint.lease_owner import read_owner
 from tests.fake_checkpoint import FakeCheckpoint, savepoint
 
 if TYPE_CHECKING:

@@ -9,14 +9,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.savepoint.catalog import (
-    MARKER_LIFETIME,
-    PruneResult,
-    active_markers,
-    activity_marker,
-    prune,
-    verify,
-)
+from panekeeper.recovery.savepoint.activity import MARKER_LIFETIME, active_markers, activity_marker
+from panekeeper.recovery.savepoint.catalog import PruneResult, prune, verify
 from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive
 

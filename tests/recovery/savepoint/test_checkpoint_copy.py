@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from panekeeper.recovery.errors import DamagedSavepoint
-from panekeeper.recovery.savepoint.checkpoint_files import _is_within, write_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_copy import _is_within, write_checkpoint
 from panekeeper.recovery.storage.archive import ByteSink
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.files import LocalFiles

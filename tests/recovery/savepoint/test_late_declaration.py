@@ -15,7 +15,7 @@ import pytest
 from panekeeper.recovery.restore.clone import clone
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint.catalog import show
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.upgrade.check import Before
 from panekeeper.state.checkpoint.epochs import current_epoch
 from panekeeper.state.checkpoint.job_record import read_record, write_record

@@ -11,7 +11,7 @@ from panekeeper.framework.declarations.errors import ForeignCheckpoint
 from panekeeper.recovery.errors import DamagedSavepoint, NoSuchSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint import create
 from panekeeper.recovery.savepoint.catalog import savepoints, show, verify
-from panekeeper.recovery.savepoint.checkpoint_files import CheckpointSnapshot, read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import CheckpointSnapshot, read_checkpoint
 from panekeeper.recovery.savepoint.create import _copy_with_retry
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.delta_tables import SavedTable

@@ -13,7 +13,7 @@ from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint import create
 from panekeeper.recovery.savepoint.catalog import savepoints
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.create import table_versions
 from panekeeper.recovery.storage.delta_tables import SavedTable, has_version
 from panekeeper.recovery.storage.files import LocalFiles

@@ -14,7 +14,7 @@ from panekeeper import Batched, Count, Sliding, Time, TimeInterval, Tumbling
 from panekeeper.cli.command import ExitCode
 from panekeeper.cli.commands import COMMANDS
 from panekeeper.cli.main import make_parser
-from panekeeper.recovery.savepoint.checkpoint_files import read_checkpoint
+from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
 from panekeeper.recovery.storage.blobs import SavedFile
 from panekeeper.recovery.storage.delta_tables import SavedTable

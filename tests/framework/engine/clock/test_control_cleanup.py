@@ -18,13 +18,6 @@ TICKS_A_BATCH = 1000
 COMPACT_EVERY = 10
 
 
-class DiskFolder(LocalFolder):
-    """A checkpoint on a local disk, as a job has it."""
-
-    def without_java(self) -> LocalFolder:
-        return self
-
-
 class SparkLog:
     """Writes the log of a file source as Spark's `FileStreamSourceLog` does, and removes old files as it does."""
 
@@ -61,7 +54,7 @@ class SparkLog:
 
 def test_many_ticks_cost_no_more_than_the_first_thousands(tmp_path: Path) -> None:
     """Of a tick a second that is two days, after which Spark's log alone would have 24 MB in each compact file."""
-    folder = DiskFolder(tmp_path)
+    folder = LocalFolder(tmp_path)
     spark, cleanup = SparkLog(folder), ControlCleanup(cast("CheckpointFiles", folder))
     (tmp_path / CONTROL_FOLDER).mkdir()
     last = 0
@@ -85,7 +78,7 @@ def test_many_ticks_cost_no_more_than_the_first_thousands(tmp_path: Path) -> Non
 def test_a_clean_up_that_fails_ends_nothing_and_is_repeated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """A full disk would stop the job, though nothing has to be written."""
 
-    class FullDisk(DiskFolder):
+    class FullDisk(LocalFolder):
         is_full = True
 
         def write(self, name: str, content: bytes, *, replace: bool = False) -> None:

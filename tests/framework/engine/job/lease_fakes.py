@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from panekeeper.framework.engine.job.lease import Watch, acquire
 from panekeeper.state.checkpoint.folder import RUNNING_FILE, JsonFiles
-from panekeeper.state.checkpoint.lease import LeaseOwner
+from panekeeper.state.checkpoint.lease_owner import LeaseOwner
 
 SECOND = 1_000_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.state.checkpoint.folder import RUNNING_FILE, LocalFolder
-from panekeeper.state.checkpoint.lease import PreviousRun
+from panekeeper.state.checkpoint.runs import PreviousRun
 
 
 class Runs:

@@ -11,7 +11,7 @@ import pytest
 from integration_tests.drills.faults.pause import let_lease_expire
 from panekeeper.framework.declarations.errors import CheckpointInUse
 from panekeeper.framework.engine.job import batch_journal
-from panekeeper.framework.engine.job.batch_journal import BatchContext, BatchJournal
+from panekeeper.framework.engine.job.batch_journal import BatchJournal, MetricsContext
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord
@@ -21,17 +21,10 @@ BATCH = PreparedBatch(number=0, epoch=0, spark_commit="v2\n{}")
 NEXT = PreparedBatch(number=1, epoch=0, spark_commit="v2\n{}")
 
 
-class OnDisk(LocalFolder):
-    """A checkpoint that needs no session."""
-
-    def without_java(self) -> LocalFolder:
-        return self
-
-
 @pytest.mark.usefixtures("_spark")
 def test_the_record_of_the_process_that_has_taken_over_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """That one has completed the batch and recorded the next one, while this one was to remove older records."""
-    folder: Any = OnDisk(tmp_path)
+    folder: Any = LocalFolder(tmp_path)
     first = acquire(folder, "readings")
 
     def pause_after(checkpoint: LocalFolder, batch: PreparedBatch, owner: str) -> None:
@@ -53,7 +46,7 @@ def test_a_job_records_the_batch_that_its_start_has_reserved_though_it_has_acqui
     tmp_path: Path,
 ) -> None:
     """A Python worker was slow in the first batch: the query is started again, and a heartbeat came in between."""
-    folder: Any = OnDisk(tmp_path)
+    folder: Any = LocalFolder(tmp_path)
     folder.write("offsets/0", b"v1\n{}")
     lease = acquire(folder, "readings")
     record = JobRecord(name="readings", id="job", declaration={}, group_ids=(0,), versions={})
@@ -84,4 +77,4 @@ def _prepare(folder: Any, lease: Lease) -> None:
     nothing: Any = SimpleNamespace(sparkSession=None, has_user_sink=False, parts={}, rejected_schema=None)
     record = JobRecord(name="readings", id="job", declaration={}, group_ids=(0,), versions={})
     batches = BatchJournal(files=folder, record=record, writer=nothing, lease=lease, declared={})
-    batches._record(nothing, output, nothing, nothing, BatchContext(started_us=0, open_panes=None))
+    batches._record(nothing, output, nothing, nothing, MetricsContext(started_us=0, open_panes=None))

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.engine.job.callbacks import BatchCallbacks
+from panekeeper.framework.engine.job.callbacks import ReportCallbacks
 from panekeeper.framework.engine.job.status import BatchReport
 
 
 def test_a_later_callback_receives_earlier_reports() -> None:
     """Then each new report, like the others."""
-    callbacks = BatchCallbacks("readings")
+    callbacks = ReportCallbacks("readings")
     first: list[Any] = []
     second: list[Any] = []
     callbacks.add(first.append)
@@ -28,7 +28,7 @@ def test_a_later_callback_receives_earlier_reports() -> None:
 
 def test_a_thread_is_in_a_callback_while_it_is_called() -> None:
     """Of old batches or a new one; another thread is not, and nobody is afterwards, not even after an error."""
-    callbacks = BatchCallbacks("readings")
+    callbacks = ReportCallbacks("readings")
     seen: list[tuple[bool, bool]] = []
 
     def look(_: Any) -> None:
@@ -55,7 +55,7 @@ def test_a_thread_that_commits_for_a_batch_is_in_it() -> None:
 
     Nobody is in it afterwards, not even what goes on with a copy of its context, as a task of asyncio does.
     """
-    callbacks = BatchCallbacks("readings")
+    callbacks = ReportCallbacks("readings")
     with ThreadPoolExecutor(1) as pool:
         with callbacks.in_batch(3):
             assert callbacks.is_calling()
@@ -70,7 +70,7 @@ def test_a_thread_that_commits_for_a_batch_is_in_it() -> None:
 
 def test_a_callback_that_raises_is_logged_and_called_again(caplog: pytest.LogCaptureFixture) -> None:
     """Other callbacks get the report, too; the record has the job, the batch and the traceback."""
-    callbacks = BatchCallbacks("readings")
+    callbacks = ReportCallbacks("readings")
     calls: list[str] = []
 
     def fail(_: Any) -> None:
@@ -93,7 +93,7 @@ def test_a_callback_that_raises_is_logged_and_called_again(caplog: pytest.LogCap
 def test_what_an_error_of_a_callback_does_is_log_or_fail() -> None:
     """Another word is refused, and names both."""
     with pytest.raises(DeclarationError, match="on_error is 'ignore'; it must be 'log' or 'fail'"):
-        BatchCallbacks("readings").add(print, "ignore")  # type: ignore[arg-type]
+        ReportCallbacks("readings").add(print, "ignore")  # type: ignore[arg-type]
 
 
 def _report() -> BatchReport:

@@ -18,8 +18,10 @@ from panekeeper import CheckpointError, CheckpointInUse
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding, require_stopped
+from panekeeper.state.checkpoint.claims import make_claim
 from panekeeper.state.checkpoint.folder import CLAIMS_FOLDER, RUNNING_FILE, STOPPED_FILE, LocalFolder, claim_file
-from panekeeper.state.checkpoint.lease import LeaseOwner, PreviousRun, is_alive, make_claim, read_owner, started_at
+from panekeeper.state.checkpoint.lease_owner import LeaseOwner, is_alive, read_owner, started_at
+from panekeeper.state.checkpoint.runs import PreviousRun
 from tests.framework.engine.job.lease_fakes import SECOND, Clock, Memory, left_by, watching
 
 ROOT = Path(__file__).resolve().parents[4]

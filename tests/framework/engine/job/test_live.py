@@ -13,7 +13,8 @@ from nbclient import NotebookClient
 
 from panekeeper import Progress, Status
 from panekeeper.framework.declarations.display import Displayed
-from panekeeper.framework.engine.job.live import View, described, progress_of
+from panekeeper.framework.engine.job.backlog import progress_of
+from panekeeper.framework.engine.job.live import View, described
 from panekeeper.framework.engine.job.status import JobState
 
 AT = datetime(2024, 5, 1, 10, tzinfo=UTC)

@@ -11,7 +11,7 @@ from panekeeper.framework.engine.job.query import QueryProgress, read_progress
 from panekeeper.framework.engine.job.status import JobState, RunTotals, StageClock
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS, BatchOutput
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.lease import read_report
+from panekeeper.state.checkpoint.runs import read_report
 
 
 class Clock:

@@ -14,27 +14,17 @@ from typing import Any
 import pytest
 
 from panekeeper.framework.declarations.errors import CheckpointInUse
-from panekeeper.framework.engine.job import checkpoint_checks
+from panekeeper.framework.engine.job import declaration_record
 from panekeeper.framework.engine.job.batch_journal import BatchJournal
-from panekeeper.framework.engine.job.checkpoint_checks import record_as_computed, record_upgrade
+from panekeeper.framework.engine.job.declaration_record import record_as_computed, record_upgrade
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.state.checkpoint.folder import LocalFolder, prepared_file
+from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record, write_record
 from panekeeper.state.history import History, declared_part, in_force
 from panekeeper.state.prepared import PreparedBatch, prepare
-from tests.framework.engine.job.test_checkpoint_checks import Checkpoint, declared
+from tests.framework.engine.job.test_declaration_record import Checkpoint, declared
 
 OLD, NEW = declared(n="count"), declared(n="count", total="sum")
-
-
-class OnDisk(LocalFolder):
-    """A checkpoint that needs no session; whoever changes it holds the lease."""
-
-    def without_java(self) -> LocalFolder:
-        return self
-
-    def require_held(self) -> None:
-        """The lease is held."""
 
 
 class TakenOver(Checkpoint):
@@ -42,10 +32,9 @@ class TakenOver(Checkpoint):
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, declaration: dict[str, Any] = OLD) -> None:
         super().__init__(path, declaration, begun=8)
-        self.files = OnDisk(path)
         self.paused = self.known
         # Pane b has rows after batch b: where an aggregate begins follows from that.
-        monkeypatch.setattr(checkpoint_checks, "_last_pane", lambda *arguments: arguments[-1])
+        monkeypatch.setattr(declaration_record, "_last_pane", lambda *arguments: arguments[-1])
         self.taken_over = self.start(NEW)
         record_upgrade(self.files, self.taken_over)
 

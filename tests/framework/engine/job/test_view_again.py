@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from panekeeper.framework.engine.job.checkpoint_checks import record_upgrade
+from panekeeper.framework.engine.job.declaration_record import record_upgrade
 from panekeeper.framework.engine.job.view_again import make_views_again, with_logs_unlike_views
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.state.checkpoint.epochs import BEGIN_FILE, Begin, make_epoch, read_begin

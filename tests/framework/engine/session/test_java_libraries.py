@@ -9,10 +9,10 @@ import pytest
 
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.session import java_libraries
-from panekeeper.framework.engine.session.checkpoint_files import ON_DISK, file_manager
 from panekeeper.framework.engine.session.java_libraries import JavaLibraries, cached_jars, require_delta, spark_home
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
 from panekeeper.framework.engine.session.settings import DELTA_SETTINGS
+from panekeeper.framework.engine.session.spark_folder import ON_DISK, file_manager
 
 
 @pytest.fixture(autouse=True)

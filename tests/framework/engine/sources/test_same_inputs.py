@@ -32,10 +32,6 @@ class Checkpoint(LocalFolder):
         (folder / "checkpoint" / "sources" / "0").mkdir(parents=True)
         (folder / "checkpoint" / "sources" / "0" / "0").write_text("v1\n" + "\n".join(map(json.dumps, lines)))
 
-    def without_java(self) -> LocalFolder:
-        """As that of a session."""
-        return self
-
     def url(self, place: str) -> str:
         """The URL of a place beside `in`."""
         return f"file:{self.input.parent.parent}/{place}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from panekeeper.state.checkpoint.folder import LocalFolder
-from panekeeper.state.checkpoint.job_record import begin_run, pass_on_runs
+from panekeeper.state.checkpoint.runs import begin_run, pass_on_runs
 
 
 def test_attempts_at_a_batch_before_a_reset_do_not_count(tmp_path: Path) -> None:
