@@ -7,8 +7,8 @@ was settled before: who settles again gets the same results, and there is nothin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -34,6 +34,8 @@ from panekeeper.state.store import MemoryStore
 ROWS = "_rows"
 """Column of quarantined rows: how many there are with this key and time."""
 _PANE = ("pane_start", "pane_end")
+_Place = tuple[int, int, int]
+"""Where a result is found: the code of its partition, and start and end of its pane, us."""
 
 
 class Outcome(Enum):
@@ -109,12 +111,12 @@ def are_closed(
     `watermark` is that of the last batch (us), which key groups without work have not seen; None: each key group keeps
     it. `records` are the headers of all key groups that have state.
     """
-    if records and all(one.flushed for one in records):
+    if records and all(record.flushed for record in records):
         return np.full(len(panes), True)
-    known = [one.watermark for one in records] if watermark is None else [watermark]
+    known = [record.watermark for record in records] if watermark is None else [watermark]
     if not known:
         return np.full(len(panes), False)
-    still_open = np.array([pane for one in records for pane in one.panes], dtype=np.int64)
+    still_open = np.array([pane for record in records for pane in record.panes], dtype=np.int64)
     closed: np.ndarray = (panes <= geometry.last_closed(min(known))) & ~np.isin(panes, still_open)
     return closed
 
@@ -122,8 +124,8 @@ def are_closed(
 def are_among(pairs: Pairs, others: Pairs) -> np.ndarray:
     """Return whether each pair is one of others."""
     known = {*zip(others.codes.tolist(), others.panes.tolist(), strict=True)}
-    found = [one in known for one in zip(pairs.codes.tolist(), pairs.panes.tolist(), strict=True)]
-    return np.array(found, dtype=np.bool_)
+    among = [pair in known for pair in zip(pairs.codes.tolist(), pairs.panes.tolist(), strict=True)]
+    return np.array(among, dtype=np.bool_)
 
 
 def complete_results(spec: JobSpec, rows: pa.Table) -> pa.Table:
@@ -132,16 +134,19 @@ def complete_results(spec: JobSpec, rows: pa.Table) -> pa.Table:
     `rows` have the columns of a segment, in any order; those that cannot be computed are left out, as in the job.
     """
     outcome = KeyGroupRunner(spec, MemoryStore()).run([Rows(_in_order(rows)), Flush()])
-    found = spec.results_schema.empty_table() if outcome.results is None else outcome.results
-    places = _places(PartitionKeys(spec.keys), found)
+    results = spec.results_schema.empty_table() if outcome.results is None else outcome.results
+    places = _places(PartitionKeys(spec.keys), results)
     last = {place: row for row, place in enumerate(places)}  # a pane may have fired early, too
-    return found.take(pa.array([*last.values()], pa.int64()))
+    return results.take(pa.array([*last.values()], pa.int64()))
 
 
 def _in_order(rows: pa.Table) -> pa.Table:
     """Return rows by their times, then by what they are: in one order, wherever they are read again."""
-    by = {name: rows.column(name) for name in rows.column_names if name not in (EVENT_TIME, ARRIVAL_TIME)}
-    shown = [pa.array(objects({name: one})) if pa.types.is_nested(one.type) else one for name, one in by.items()]
+    columns = {name: rows.column(name) for name in rows.column_names if name not in (EVENT_TIME, ARRIVAL_TIME)}
+    shown = [
+        pa.array(objects({name: column})) if pa.types.is_nested(column.type) else column
+        for name, column in columns.items()
+    ]
     names = [str(number) for number in range(len(shown) + 1)]
     sortable = pa.table([rows.column(EVENT_TIME), *shown], names=names)
     return rows.take(pc.sort_indices(sortable, [(name, "ascending") for name in names]))
@@ -200,7 +205,7 @@ def settled(
     waiting: Mapping[int, Outcome],
     log: pa.Table,
     view: pa.Table | None,
-    after: pa.Table,
+    complete: pa.Table,
 ) -> tuple[list[SettledPane], NewRows]:
     """Return what becomes of each pair, and the rows that the tables are to get.
 
@@ -214,92 +219,140 @@ def settled(
         waiting: place of a pair that is not settled now -> why.
         log: the rows of the log for these panes.
         view: those of the view; None if there is none.
-        after: the results of these panes, and maybe of others, with all rows.
+        complete: the results of these panes, and maybe of others, with all rows.
 
     Raises `DeclarationError` if the log alone does not say what the last result of a pane is.
     """
-    geometry = Geometry.of(require_supported(spec), spec.history)
-    bounds = [*zip(geometry.starts(pairs.panes).tolist(), geometry.ends(pairs.panes).tolist(), strict=True)]
-    logged, shown = _Last.of(spec, keys, log), None if view is None else _Last.of(spec, keys, view)
-    last = logged if shown is None else shown
-    now = {place: row for row, place in enumerate(_places(keys, after))}
-    results = after.select(spec.output.names)
-    texts = _texts(results)
-    parts = keys.take(pairs.codes).to_pylist() if len(keys.schema) else [{}] * len(pairs.codes)
-    edges = [pa.array(edge(pairs.panes), pa.int64()).cast(spec.pane_time) for edge in (geometry.starts, geometry.ends)]
-    panes, taken, numbers, ahead = list[SettledPane](), list[int](), list[int](), list[int]()
-    starts, ends = (edge.to_pylist() for edge in edges)
-    for number, (code, pane_bounds) in enumerate(zip(pairs.codes.tolist(), bounds, strict=True)):
-        place = (code, *pane_bounds)
-        old, new = last.rows.get(place), now.get(place)
-        outcome, refinement = waiting.get(number), None
-        if old is None and new is None and outcome is None:
+    # 1  What each table has of each pane, and what it has with all rows.
+    logged, computed = _PaneResults.of(spec, keys, log), _PaneResults.of(spec, keys, complete)
+    counting = logged if view is None else _PaneResults.of(spec, keys, view)
+
+    # 2  What becomes of each pane, by these three.
+    panes, decisions = list[SettledPane](), list[_Decision]()
+    for number, pane in enumerate(_named(spec, keys, pairs)):
+        last, result = counting.last.get(pane.place), computed.last.get(pane.place)
+        if number in waiting:
+            decision, result = _Decision(waiting[number]), None
+        elif last is None and result is None:
             continue  # rows of another job that shares the quarantine
-        if outcome is None and new is None:
-            outcome = Outcome.NO_ROWS
-        elif outcome is None and new is not None:
-            if shown is None and place in logged.twice:
+        else:
+            if result is not None and view is None and pane.place in logged.twice:
                 raise DeclarationError(
-                    f"the log has two results of the pane that starts at {starts[number]} with the same refinement, as "
+                    f"the log has two results of the pane that starts at {pane.start} with the same refinement, as "
                     "after a reset, so the last one is not known. Panes of a job with a view can be settled"
                 )
-            outcome = Outcome.UNCHANGED
-            if old is None or last.texts[old] != texts[new]:
-                outcome, in_log = Outcome.SETTLED, logged.rows.get(place)
-                shown_by = -1 if old is None else last.refinements[old]
-                logged_by = -1 if in_log is None else logged.refinements[in_log]
-                if in_log is not None and logged_by > shown_by and logged.texts[in_log] == texts[new]:
-                    ahead.append(in_log)  # a settlement was killed before the view had it
-                    refinement = logged_by
-                else:
-                    refinement = 1 + max(shown_by, logged_by)
-                    taken.append(new)
-                    numbers.append(refinement)
-        assert outcome is not None
+            decision = _decide(last, logged.last.get(pane.place), result)
+        decisions.append(decision)
         panes.append(
             SettledPane(
-                key=parts[number],
-                pane_start=starts[number],
-                pane_end=ends[number],
-                rows=int(pairs.rows[number]),
-                outcome=outcome,
-                before=None if old is None else last.results.slice(old, 1).to_pylist()[0],
-                after=None if new is None or number in waiting else results.slice(new, 1).to_pylist()[0],
-                refinement=refinement,
+                key=pane.key,
+                pane_start=pane.start,
+                pane_end=pane.end,
+                rows=pane.rows,
+                outcome=decision.outcome,
+                before=None if last is None else counting.values(last),
+                after=None if result is None else computed.values(result),
+                refinement=decision.refinement,
             )
         )
-    new_rows = _as_settled(after.take(pa.array(taken, pa.int64())), numbers)
-    found = NewRows(log=new_rows, view=pa.concat_tables([log.take(pa.array(ahead, pa.int64())), new_rows]))
-    return panes, found
+
+    # 3  The log gets the results that are new, the view those, too, and first the ones that only the log has.
+    new = [decision.new for decision in decisions if decision.new is not None]
+    ahead = [decision.ahead.row for decision in decisions if decision.ahead is not None]
+    rows = complete.take(pa.array([result.row for result in new], pa.int64()))
+    rows = _as_settled(rows, [result.refinement for result in new])
+    return panes, NewRows(log=rows, view=pa.concat_tables([log.take(pa.array(ahead, pa.int64())), rows]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NamedPane:
+    """A partition in a pane as people name it, how many quarantined rows it has, and where its results are found."""
+
+    key: Mapping[str, Any]
+    start: Any
+    end: Any
+    rows: int
+    place: _Place
+
+
+def _named(spec: JobSpec, keys: PartitionKeys, pairs: Pairs) -> Iterator[_NamedPane]:
+    geometry = Geometry.of(require_supported(spec), spec.history)
+    starts, ends = geometry.starts(pairs.panes), geometry.ends(pairs.panes)
+    key_of = keys.take(pairs.codes).to_pylist() if len(keys.schema) else [{}] * len(pairs.codes)
+    shown = (pa.array(edges, pa.int64()).cast(spec.pane_time).to_pylist() for edges in (starts, ends))
+    places = zip(pairs.codes.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    for key, start, end, rows, place in zip(key_of, *shown, pairs.rows.tolist(), places, strict=True):
+        yield _NamedPane(key=key, start=start, end=end, rows=rows, place=place)
 
 
 @dataclass(frozen=True)
-class _Last:
-    """The last result that a table has of each partition and pane: that of the greatest refinement.
+class _Result:
+    """A result of a pane: its row in its table, its columns as they are compared, and its refinement."""
 
-    `texts` are its results as they are compared; `twice` are the places of which two rows have the same refinement.
+    row: int
+    text: str
+    refinement: int
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What becomes of a pane. A settled one has one of two results, with the number of its refinement in the log.
+
+    `new` is one that no table has; `ahead` one that the log has, as a settlement was killed before the view had it.
     """
 
-    results: pa.Table
-    texts: list[str]
-    refinements: list[int]
-    rows: dict[tuple[int, int, int], int]
-    twice: set[tuple[int, int, int]]
+    outcome: Outcome
+    new: _Result | None = None
+    ahead: _Result | None = None
+
+    @property
+    def refinement(self) -> int | None:
+        result = self.new or self.ahead
+        return None if result is None else result.refinement
+
+
+def _decide(last: _Result | None, logged: _Result | None, complete: _Result | None) -> _Decision:
+    """Return what becomes of a pane, by its last result, that in the log, and that with all rows; None: it has none."""
+    if complete is None:
+        return _Decision(Outcome.NO_ROWS)
+    if last is not None and last.text == complete.text:
+        return _Decision(Outcome.UNCHANGED)
+    newest = max((result.refinement for result in (last, logged) if result is not None), default=-1)
+    is_ahead = logged is not None and (last is None or logged.refinement > last.refinement)
+    if logged is not None and is_ahead and logged.text == complete.text:
+        return _Decision(Outcome.SETTLED, ahead=logged)
+    return _Decision(Outcome.SETTLED, new=replace(complete, refinement=newest + 1))
+
+
+@dataclass(frozen=True)
+class _PaneResults:
+    """The last result that a table has of each partition in a pane: that of the greatest refinement.
+
+    `twice` are the places of which two rows have the same refinement.
+    """
+
+    table: pa.Table
+    last: dict[_Place, _Result]
+    twice: set[_Place]
 
     @classmethod
-    def of(cls, spec: JobSpec, keys: PartitionKeys, table: pa.Table) -> _Last:
-        """Find them."""
-        refinements, rows = table.column("refinement").to_pylist(), dict[tuple[int, int, int], int]()
-        twice = set[tuple[int, int, int]]()
-        seen = set[tuple[tuple[int, int, int], int]]()
-        for row, place in enumerate(_places(keys, table)):
-            if (place, refinements[row]) in seen:
+    def of(cls, spec: JobSpec, keys: PartitionKeys, rows: pa.Table) -> _PaneResults:
+        """Find them among rows of a table of results."""
+        table = rows.select(spec.output.names)
+        last, seen, twice = dict[_Place, _Result](), set[tuple[_Place, int]](), set[_Place]()
+        results = map(_Result, range(rows.num_rows), _texts(table), rows.column("refinement").to_pylist())
+        for place, result in zip(_places(keys, rows), results, strict=True):
+            if (place, result.refinement) in seen:
                 twice.add(place)
-            seen.add((place, refinements[row]))
-            if place not in rows or refinements[rows[place]] < refinements[row]:
-                rows[place] = row
-        results = table.select(spec.output.names)
-        return cls(results, _texts(results), refinements, rows, twice)
+            seen.add((place, result.refinement))
+            if place not in last or last[place].refinement < result.refinement:
+                last[place] = result
+        return cls(table, last, twice)
+
+    def values(self, result: _Result) -> Mapping[str, Any]:
+        """Return the columns of one of these results."""
+        columns: Mapping[str, Any] = self.table.slice(result.row, 1).to_pylist()[0]
+        return columns
 
 
 def _texts(results: pa.Table) -> list[str]:
@@ -316,7 +369,7 @@ def _as_settled(rows: pa.Table, refinements: list[int]) -> pa.Table:
     return rows
 
 
-def _places(keys: PartitionKeys, results: pa.Table) -> list[tuple[int, int, int]]:
+def _places(keys: PartitionKeys, results: pa.Table) -> list[_Place]:
     """Return of each result the code of its partition, and start and end of its pane, us."""
     edges = [results.column(name).cast(pa.int64()).to_pylist() for name in _PANE]
     return [*zip(keys.encode(keys.with_normal_keys(results)).tolist(), *edges, strict=True)]
