@@ -17,9 +17,9 @@ from panekeeper.framework.core.job_spec import EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.panes.batch import PaneParts, TimeIntervalBatch
 from panekeeper.framework.core.panes.output import PaneResults, firings_of
+from panekeeper.framework.core.panes.protocol import PaneContents, PaneOutput, PaneTransition
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.row_firings import FiringRows
-from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows, Watermark, of_all_ports

@@ -1,7 +1,11 @@
 """Windows of panes in event time: the time intervals of one key group.
 
 batch.py             what is loaded, processed and stored in one batch?
-window.py            when does a pane complete, fire again and close?
+window.py            when does a pane complete and close?
+protocol.py          what is a window of panes made of: contents, firings, output?
+open_panes.py        how are rows added to open panes, and how is what was decided carried out?
+fires_at_end.py      which partitions fire without rules: at the end, and again for late rows?
+fires_by_rules.py    which partitions fire by the rules of the window, when?
 late_rows.py         which panes does a row join, and what becomes of a late one?
 geometry.py          where are panes and slices?
 calendar.py          which instants do the panes of a calendar begin at?

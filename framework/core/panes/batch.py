@@ -10,19 +10,22 @@ from panekeeper.framework.core.event_time_batch import EventTimeBatch
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.panes.fills import Fills
+from panekeeper.framework.core.panes.fires_at_end import FiresAtEnd
+from panekeeper.framework.core.panes.fires_by_rules import FiresByRules
 from panekeeper.framework.core.panes.firing_rules import CellFirings
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
+from panekeeper.framework.core.panes.open_panes import OpenPanes
 from panekeeper.framework.core.panes.output import (
     AggregatePaneOutput,
     OperatorPaneOutput,
     PaneResults,
     RowAggregateSource,
 )
-from panekeeper.framework.core.panes.refinements import FiringCounts
+from panekeeper.framework.core.panes.protocol import PaneContents, PaneFirings, PaneOutput
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.slice_aggregates import CONDITION_NUMBER, SliceAggregates
-from panekeeper.framework.core.panes.window import PaneContents, PaneOutput, TimeIntervalWindow
+from panekeeper.framework.core.panes.window import TimeIntervalWindow
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.state_handlers import NoPartitionControl
@@ -68,12 +71,11 @@ class TimeIntervalBatch(EventTimeBatch):
         contents, output = (make or _contents_and_output)(
             PaneParts(spec, store, record, keys, geometry, results, self._last, fills)
         )
-        counts, cells = FiringCounts(store, keys), None
+        panes = OpenPanes(spec.window, record, geometry, contents, output)
+        firings: PaneFirings = FiresAtEnd(panes, keys, store)
         if spec.window.keeps_firings:
-            cells = CellFirings(spec.window, keys, store, record, geometry.ends)
-        window = TimeIntervalWindow(
-            spec.window, record, keys, contents, output, counts, geometry, cells=cells, fills=fills
-        )
+            firings = FiresByRules(panes, CellFirings(spec.window, keys, store, record, geometry.ends), fills)
+        window = TimeIntervalWindow(spec.window, record, keys, panes, firings)
         super().__init__(store, header, window, results, NoPartitionControl(results.add_drained))
 
     def save(self) -> BatchOutcome:

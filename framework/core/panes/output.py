@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in the protocols
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py and in `AggregateSource`
 """How a firing becomes result rows: of aggregates, for all firing panes at once, or of an operator, event by event.
 
 The result rows of a batch (`PaneResults`) are the same for both.
@@ -23,9 +23,9 @@ from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
 from panekeeper.framework.core.panes.pane_index import number_cells
+from panekeeper.framework.core.panes.protocol import PaneFiring, PaneTransition
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.row_firings import FiringRows, RowFirings
-from panekeeper.framework.core.panes.window import PaneFiring, PaneTransition
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.result_rows import ResultRows

@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in window.py
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Rows, each kept once: what panes hold for an operator, or for an aggregate that cannot be merged.
 
 How they are stored is up to `slot_runs`.

@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in window.py and output.py
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py and output.py
 """Partial aggregates, one cell for each partition and slice: what panes hold if nothing needs the rows.
 
 However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. How cells are
