@@ -20,10 +20,11 @@ from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.panes.pane_index import SortedCells
 from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.core.stable_order import bounds, changes, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
-from panekeeper.state.records import NO_WATERMARK, ByRowRecord
+from panekeeper.state.records import NEVER, NO_WATERMARK, ByRowRecord
 
 FIRST, LAST = -(2**62), 2**62
 """Before and after all windows, us."""
@@ -202,6 +203,20 @@ class SlidingByRowWindow:
         """How long after a window is complete, by the watermark, it fires without further rules, us."""
         return self.window.age_us if self.window.emit == "on_close" else 0
 
+    def past(self, codes: np.ndarray, lasts: np.ndarray, existed: np.ndarray | None = None) -> PastFirings:
+        """Return what windows have fired; `existed`: whether there was each before this batch, all if None.
+
+        It tells nothing of new rows: these are the ones of this batch, and those that `record` has as pending.
+        """
+        fired = self.fired.of(codes, lasts, self.usual(lasts, existed)).astype(np.int32)
+        return PastFirings(
+            codes=codes,
+            fired=fired,
+            complete=(lasts + self.waits_us < self.record.watermark) & (fired > 0),
+            new=np.zeros(len(codes), dtype=np.int64),
+            due_us=np.full(len(codes), NEVER),
+        )
+
     def usual(self, lasts: np.ndarray, existed: np.ndarray | None = None) -> np.ndarray:
         """Return how often windows have fired that need no note of it; `existed`: since before this batch, all if None.
 
@@ -251,8 +266,7 @@ class SlidingByRowWindow:
         existed, new = self._existed(rows, is_new, codes, lasts, low, high), bounds(is_new)
         fires = ~existed | (new[high] > new[low])
         codes, lasts, low, high, existed = (one[fires] for one in (codes, lasts, low, high, existed))
-        fired = self.fired.of(codes, lasts, self.usual(lasts, existed))
-        self._fire(rows, codes, lasts, low, high, fired, reason)
+        self._fire(rows, codes, lasts, low, high, self.past(codes, lasts, existed).fired, reason)
 
     def _existed(
         self,

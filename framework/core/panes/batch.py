@@ -23,6 +23,7 @@ from panekeeper.framework.core.panes.output import (
     RowAggregateSource,
 )
 from panekeeper.framework.core.panes.protocol import PaneContents, PaneFirings, PaneOutput
+from panekeeper.framework.core.panes.refinements import Refinements
 from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
 from panekeeper.framework.core.panes.slice_aggregates import CONDITION_NUMBER, SliceAggregates
 from panekeeper.framework.core.panes.window import TimeIntervalWindow
@@ -72,7 +73,7 @@ class TimeIntervalBatch(EventTimeBatch):
             PaneParts(spec, store, record, keys, geometry, results, self._last, fills)
         )
         panes = OpenPanes(spec.window, record, geometry, contents, output)
-        firings: PaneFirings = FiresAtEnd(panes, keys, store)
+        firings: PaneFirings = FiresAtEnd(panes, Refinements(keys, store, record))
         if spec.window.keeps_firings:
             firings = FiresByRules(panes, CellFirings(spec.window, keys, store, record, geometry.ends), fills)
         window = TimeIntervalWindow(spec.window, record, keys, panes, firings)

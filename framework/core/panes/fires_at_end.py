@@ -13,22 +13,19 @@ import numpy as np
 from panekeeper.framework.core.panes.open_panes import OpenPanes
 from panekeeper.framework.core.panes.pane_index import CellIndex
 from panekeeper.framework.core.panes.protocol import PaneFiring, PlacedRows
-from panekeeper.framework.core.panes.refinements import FiringCounts, PendingRefinements
-from panekeeper.framework.core.partition_keys import PartitionKeys
+from panekeeper.framework.core.panes.refinements import Refinements
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.state.records import PaneRecord
-from panekeeper.state.store import KeyGroupStore
 
 
 class FiresAtEnd:
     """Fires the panes of one key group at watermarks alone."""
 
-    def __init__(self, panes: OpenPanes, keys: PartitionKeys, store: KeyGroupStore) -> None:
+    def __init__(self, panes: OpenPanes, refinements: Refinements) -> None:
+        """`refinements` has what fires again, and what that has fired before."""
         self._panes = panes
         self._record = panes.record
-        self._keys = keys
-        self._pending = PendingRefinements.restore(panes.record.pending, keys)
-        self._counts = FiringCounts(store, keys)
+        self._refinements = refinements
 
     def insert(self, rows: PlacedRows) -> None:
         """Note the partitions of complete panes that must fire again for these rows, and add them."""
@@ -41,10 +38,10 @@ class FiresAtEnd:
         """Note which partitions must fire again, and whether they have fired before; called before the insertion."""
         complete = np.array(sorted(pane for pane, one in self._record.panes.items() if one.complete), dtype=np.int64)
         codes, panes = CellIndex(codes, slices, self._panes.geometry).pairs(complete)
-        fresh = ~self._pending.have(codes, panes)
+        fresh = ~self._refinements.have(codes, panes)
         codes, panes = codes[fresh], panes[fresh]
         if len(codes):
-            self._pending.add(codes, panes, self._panes.contents.holds(codes, panes))
+            self._refinements.add(codes, panes, self._panes.contents.holds(codes, panes))
 
     def on_time(self, now: int, codes: np.ndarray | None = None) -> None:
         """Do nothing: nothing is due by the wall clock."""
@@ -60,22 +57,17 @@ class FiresAtEnd:
 
     def has_new_rows(self, pane: int) -> bool:
         """Return whether late rows have come since the pane fired."""
-        return self._pending.has(pane)
+        return self._refinements.has(pane)
 
     def at_watermark(self, pane: int, reason: Reason, *, closes: bool) -> PaneFiring | None:
         """Note and return the firing of all partitions, or of those with late rows."""
-        state = self._record.panes[pane]
-        if not state.complete:
+        if not self._record.panes[pane].complete:
             return PaneFiring(reason=reason)
-        if not self._pending.has(pane):
+        if not self._refinements.has(pane):
             return None
-        codes, before = self._pending.of(pane)
-        refinements = self._counts.read(pane, codes, before, has_counts=state.has_counts)
-        self._pending.clear(pane)
-        if not closes:
-            self._counts.write(pane, codes, refinements + 1, has_counts=state.has_counts)
-            state.has_counts = True
-        return PaneFiring(reason=reason, codes=codes, refinements=refinements)
+        past = self._refinements.past(pane)
+        self._refinements.note_firing(pane, past, closes=closes)
+        return PaneFiring(reason=reason, past=past)
 
     def before_end(self, pane: int, previous: int) -> PaneFiring | None:
         """Return None: no pane fires before its end."""
@@ -84,12 +76,11 @@ class FiresAtEnd:
     def remove(self, closed: Mapping[int, PaneRecord]) -> None:
         """Remove the counts of panes that have closed."""
         for pane, state in closed.items():
-            if state.has_counts:
-                self._counts.remove(pane)
+            self._refinements.remove(pane, state)
 
     def due(self) -> list[int]:
         """Return the next watermark, if late rows wait for it."""
-        return [self._record.watermark + 1] if self._pending else []
+        return [self._record.watermark + 1] if self._refinements else []
 
     def due_by_clock(self) -> int | None:
         """Return None: nothing is due by the wall clock."""
@@ -97,4 +88,4 @@ class FiresAtEnd:
 
     def save(self) -> None:
         """Note in the record what late rows wait for."""
-        self._record.pending = self._pending.store(self._keys)
+        self._refinements.save()

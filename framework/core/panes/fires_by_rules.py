@@ -158,7 +158,7 @@ class FiresByRules:
             return
         until = self._last_ready(self._record.watermark)
         with_rows = {
-            pane: self._cells.codes(self._cells.unfired(pane))
+            pane: self._cells.past(self._cells.unfired(pane)).codes
             for pane in sorted(self._record.unfired)
             if self._panes.ready(pane) <= self._record.watermark
         }
@@ -190,7 +190,9 @@ class FiresByRules:
     def before_end(self, pane: int, previous: int) -> PaneFiring | None:
         """Note and return the early firing, if the watermark has passed a multiple of its period."""
         period = self._early_period()
-        if pane not in self._record.unfired or not period or not passes_multiple(previous, self._record.watermark, period):
+        if not period or pane not in self._record.unfired:
+            return None
+        if not passes_multiple(previous, self._record.watermark, period):
             return None
         return self._firing_of(pane, self._cells.unfired(pane), Reason.EARLY, complete=False)
 
@@ -202,15 +204,8 @@ class FiresByRules:
         """Return the firing of some cells of a pane, which is noted; `complete`: the pane is, or becomes it now."""
         if not len(fires):
             return None
-        cells = self._cells
-        firing = PaneFiring(
-            reason=reason,
-            codes=cells.codes(fires),
-            refinements=cells.fired(fires),
-            completes=cells.never_complete(fires) & complete,
-            filled=None if self._fills is None else cells.are_filled(fires),
-        )
-        cells.note_firing(pane, fires, complete=complete)
+        firing = PaneFiring(reason=reason, past=self._cells.past(fires))
+        self._cells.note_firing(pane, fires, complete=complete)
         return firing
 
     # -- what is kept ----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from panekeeper.framework.core.panes.refinements import COUNT_COLUMN, PANE_COLUM
 from panekeeper.framework.core.panes.row_firings import RowFirings, RowsByCell
 from panekeeper.framework.core.panes.slot_runs import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.firing import PaneFiringOptions
 from panekeeper.state.records import NEVER, NO_WATERMARK, IntervalRecord
@@ -181,7 +182,7 @@ class CellFirings:
         It is the same whether other partitions were there when the number was complete.
         """
         cells = self.of(number)
-        has_new, first = self._of_cells[NEW_COLUMN][cells] > 0, self.never_complete(cells)
+        has_new, first = self._of_cells[NEW_COLUMN][cells] > 0, ~self._of_cells[COMPLETE_COLUMN][cells]
         again = has_new & (closes or self._refire is _NOT_BY_RULE)
         found: np.ndarray = cells[again | (first & (has_new | (not self._begins_anew)))]
         return found
@@ -228,25 +229,16 @@ class CellFirings:
             for at in [np.flatnonzero(numbers == number)]
         ]
 
-    def codes(self, cells: np.ndarray) -> np.ndarray:
-        """Return the partition of each cell."""
-        codes: np.ndarray = self._codes[cells]
-        return codes
-
-    def fired(self, cells: np.ndarray) -> np.ndarray:
-        """Return how often each cell has fired."""
-        fired: np.ndarray = self._of_cells[COUNT_COLUMN][cells]
-        return fired
-
-    def are_filled(self, cells: np.ndarray) -> np.ndarray:
-        """Return whether each cell, which is to fire, has never had a row."""
-        filled: np.ndarray = (self._of_cells[NEW_COLUMN][cells] == 0) & (self._of_cells[COUNT_COLUMN][cells] == 0)
-        return filled
-
-    def never_complete(self, cells: np.ndarray) -> np.ndarray:
-        """Return whether each cell has not fired as complete yet."""
-        never: np.ndarray = ~self._of_cells[COMPLETE_COLUMN][cells]
-        return never
+    def past(self, cells: np.ndarray) -> PastFirings:
+        """Return what these cells have fired."""
+        due = self._of_cells.get(DUE_COLUMN)
+        return PastFirings(
+            codes=self._codes[cells],
+            fired=self._of_cells[COUNT_COLUMN][cells],
+            complete=self._of_cells[COMPLETE_COLUMN][cells],
+            new=self._of_cells[NEW_COLUMN][cells],
+            due_us=np.full(len(cells), NEVER) if due is None else due[cells],
+        )
 
     def note_firing(self, number: int, cells: np.ndarray, *, complete: bool) -> None:
         """Note that cells of a number fire, with all that they hold."""

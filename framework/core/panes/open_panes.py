@@ -66,10 +66,9 @@ class OpenPanes:
             return {}
         self.output.on_transitions([*transitions])
         if self.window.forgets:
-            fired = [(one.pane, one.trigger.codes) for one in transitions if one.trigger is not None]
-            for pane, codes in fired:
-                if codes is not None:
-                    self.contents.forget(codes, np.full(len(codes), pane))
+            for one in transitions:
+                if one.trigger is not None and (past := one.trigger.past) is not None:
+                    self.contents.forget(past.codes, np.full(len(past), one.pane))
         for transition in transitions:
             self.record.panes[transition.pane].complete |= transition.completes
         closed = {one.pane: self.record.panes.pop(one.pane) for one in transitions if one.close}

@@ -162,17 +162,15 @@ def firings_of(
     transitions: list[PaneTransition], pairs: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 ) -> Firings | None:
     """Return what fires; None if nothing does. `pairs` returns (codes, panes) of the partitions present in panes."""
-    whole = np.array([t.pane for t in transitions if t.trigger and t.trigger.codes is None], dtype=np.int64)
+    whole = np.array([t.pane for t in transitions if t.trigger and t.trigger.past is None], dtype=np.int64)
     codes, panes = pairs(whole) if len(whole) else (whole, whole)
     refinements, filled = np.zeros(len(codes), dtype=np.int32), np.zeros(len(codes), dtype=np.bool_)
     for transition in transitions:
-        if transition.trigger and transition.trigger.codes is not None and transition.trigger.refinements is not None:
-            codes = np.concatenate([codes, transition.trigger.codes])
-            panes = np.concatenate([panes, np.full(len(transition.trigger.codes), transition.pane)])
-            refinements = np.concatenate([refinements, transition.trigger.refinements])
-            none = np.zeros(len(transition.trigger.codes), dtype=np.bool_)
-            of_pane = none if transition.trigger.filled is None else transition.trigger.filled
-            filled = np.concatenate([filled, of_pane])
+        if transition.trigger and (past := transition.trigger.past) is not None:
+            codes = np.concatenate([codes, past.codes])
+            panes = np.concatenate([panes, np.full(len(past), transition.pane)])
+            refinements = np.concatenate([refinements, past.fired])
+            filled = np.concatenate([filled, past.is_without_rows])
     if not len(codes):
         return None
     order = stable_order(panes)
@@ -346,15 +344,11 @@ class OperatorPaneOutput:
             self.on_insert(rows.table.take(pa.array(at)), rows.codes[at], rows.oldest[at], rows.newest[at])
             for same_pane in np.split(firings, np.flatnonzero(np.diff(fired.panes[firings])) + 1):
                 if len(same_pane) and EventType.TRIGGER in self._events:
-                    codes = fired.codes[same_pane]
-                    trigger = PaneFiring(
-                        reason=Reason.LATE if fired.is_late[same_pane[0]] else Reason.EARLY,
-                        codes=codes,
-                        refinements=fired.refinements[same_pane],
-                        completes=np.zeros(len(same_pane), dtype=np.bool_),
-                    )
+                    past = fired.past(same_pane)
+                    reason = Reason.LATE if fired.is_late[same_pane[0]] else Reason.EARLY
+                    trigger = PaneFiring(reason=reason, past=past)
                     transition = PaneTransition(pane=int(fired.panes[same_pane[0]]), trigger=trigger)
-                    ranges = {code: bounds[one] for code, one in zip(codes.tolist(), same_pane.tolist(), strict=True)}
+                    ranges = dict(zip(past.codes.tolist(), (bounds[at] for at in same_pane.tolist()), strict=True))
                     self._emit_transition(transition, content, ranges)
 
     def _insertions(self, key: Any, pane: int, table: pa.Table, groups: list[list[int]]) -> Iterator[Event]:
@@ -404,10 +398,10 @@ class OperatorPaneOutput:
                 self._calls.call(event, Origin(code, transition.pane, is_final=is_final))
 
         if transition.trigger:
-            trigger = transition.trigger
-            codes = list(ranges) if trigger.codes is None else trigger.codes.tolist()
-            refinements = [0] * len(codes) if trigger.refinements is None else trigger.refinements.tolist()
-            completes = [not before for before in refinements] if trigger.completes is None else trigger.completes
+            trigger, past = transition.trigger, transition.trigger.past
+            codes = list(ranges) if past is None else past.codes.tolist()
+            refinements = [0] * len(codes) if past is None else past.fired.tolist()
+            completes = [True] * len(codes) if past is None else trigger.completes(past).tolist()
             if EventType.INITIAL_FULL in self._events:
                 whole(EventType.INITIAL_FULL, [code for code, full in zip(codes, completes, strict=True) if full])
             fired = zip(codes, refinements, completes, strict=True) if EventType.TRIGGER in self._events else ()

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.panes.late_rows import Assignment
 from panekeeper.framework.core.panes.row_firings import FiringRows
+from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.state.records import PaneRecord
 
@@ -50,20 +51,18 @@ class PaneTransition:
 
 @dataclass(frozen=True, kw_only=True)
 class PaneFiring:
-    """One firing of a pane. `codes` are the partitions with rows since the last one; None means all partitions.
+    """One firing of a pane. `past` are the partitions that fire; None means all with rows in it, for the first time.
 
     A partition that fires for the first time is full then, be it with the pane or later: what a partition receives does
     not depend on the other partitions of its key group.
     """
 
     reason: Reason
-    codes: np.ndarray | None = None
-    refinements: np.ndarray | None = None
-    """How often each of `codes` fired before; 0 for all where `codes` is None."""
-    completes: np.ndarray | None = None
-    """Whether each of `codes` fires as complete for the first time; None: those that never fired before."""
-    filled: np.ndarray | None = None
-    """Whether each of `codes` fires without ever having had a row; None: none does."""
+    past: PastFirings | None = None
+
+    def completes(self, past: PastFirings) -> np.ndarray:
+        """Return whether each of the partitions that fire does so as complete for the first time."""
+        return np.full(len(past), False) if self.reason is Reason.EARLY else ~past.complete
 
 
 class PaneContents(Protocol):

@@ -1,4 +1,4 @@
-"""Which partitions must fire again, and how often each has fired: what refinements are computed from.
+"""Which partitions must fire again, and how often has each fired: what is kept of panes that fire at their ends.
 
 A complete pane fires again only for the partitions that got late rows since (docs/semantics.md section 6.2). What must
 persist is small: the pending pairs of pane and partition, and the counts of each pane that was ever refined. A
@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.past_firings import SOME, PastFirings
 from panekeeper.state.codec import decode_table, encode_table
+from panekeeper.state.records import NEVER, IntervalRecord, PaneRecord
 from panekeeper.state.store import KeyGroupStore
 
 PANE_COLUMN = "_pane"
@@ -20,85 +22,83 @@ COUNT_COLUMN = "_count"
 FIRED_KIND = "fired"
 
 
-class PendingRefinements:
-    """Partitions with late rows, by pane: code -> whether it had rows in the pane before."""
+class Refinements:
+    """The partitions of complete panes that late rows have reached.
 
-    def __init__(self) -> None:
-        self._panes: dict[int, dict[int, bool]] = {}
+    Those that wait are in the header; how often refined ones have fired is in one segment a pane, read only if that
+    pane fires again.
+    """
 
-    @classmethod
-    def restore(cls, table: pa.Table | None, keys: PartitionKeys) -> PendingRefinements:
-        """Return what `store` wrote."""
-        pending = cls()
-        if table is not None:
-            codes = keys.encode(table).tolist()
-            rows = zip(
-                table.column(PANE_COLUMN).to_pylist(), codes, table.column(BEFORE_COLUMN).to_pylist(), strict=True
-            )
-            for pane, code, before in rows:
-                pending._panes.setdefault(pane, {})[code] = before
-        return pending
-
-    def store(self, keys: PartitionKeys) -> pa.Table | None:
-        """Return the pairs as a table with the partitions by value, or None if nothing is pending."""
-        rows = [(pane, code, before) for pane, codes in self._panes.items() for code, before in codes.items()]
-        if not rows:
-            return None
-        panes, codes, before = zip(*rows, strict=True)
-        own = pa.table({PANE_COLUMN: pa.array(panes, pa.int64()), BEFORE_COLUMN: pa.array(before)})
-        return with_keys(own, keys, np.array(codes, dtype=np.int64))
+    def __init__(self, keys: PartitionKeys, store: KeyGroupStore, record: IntervalRecord) -> None:
+        """Load those that wait."""
+        self._keys = keys
+        self._store = store
+        self._record = record
+        self._pending: dict[int, dict[int, bool]] = {}
+        """Pane -> partition with late rows -> whether it had rows in the pane before."""
+        if (table := record.pending) is not None:
+            columns = (table.column(PANE_COLUMN).to_pylist(), keys.encode(table).tolist())
+            for pane, code, before in zip(*columns, table.column(BEFORE_COLUMN).to_pylist(), strict=True):
+                self._pending.setdefault(pane, {})[code] = before
 
     def __bool__(self) -> bool:
-        return bool(self._panes)
+        return bool(self._pending)
 
     def has(self, pane: int) -> bool:
-        """Return whether any partition of the pane is pending."""
-        return pane in self._panes
+        """Return whether any partition of the pane must fire again."""
+        return pane in self._pending
 
     def have(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
-        """Return whether the partition is pending in the pane, pair by pair."""
+        """Return whether the partition must fire again in the pane, pair by pair."""
         pairs = zip(codes.tolist(), panes.tolist(), strict=True)
-        return np.array([code in self._panes.get(pane, ()) for code, pane in pairs], dtype=bool)
+        return np.array([code in self._pending.get(pane, ()) for code, pane in pairs], dtype=bool)
 
     def add(self, codes: np.ndarray, panes: np.ndarray, before: np.ndarray) -> None:
-        """Note partitions that must fire again, pair by pair."""
+        """Note partitions that must fire again, pair by pair; `before`: it had rows in the pane before."""
         for code, pane, had_rows in zip(codes.tolist(), panes.tolist(), before.tolist(), strict=True):
-            self._panes.setdefault(pane, {})[code] = had_rows
+            self._pending.setdefault(pane, {})[code] = had_rows
 
-    def of(self, pane: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the pending codes of a pane, ascending, and whether each had rows before."""
-        pairs = sorted(self._panes[pane].items())
-        return np.array([c for c, _ in pairs], dtype=np.int64), np.array([b for _, b in pairs], dtype=bool)
+    def past(self, pane: int) -> PastFirings:
+        """Return what the partitions of a pane that must fire again have fired, by code."""
+        pairs = sorted(self._pending.get(pane, {}).items())
+        known = self._counts(pane, self._record.panes[pane])
+        fired = np.array([known.get(code, int(before)) for code, before in pairs], dtype=np.int32)
+        return PastFirings(
+            codes=np.array([code for code, _ in pairs], dtype=np.int64),
+            fired=fired,
+            complete=fired > 0,
+            new=np.full(len(pairs), SOME),
+            due_us=np.full(len(pairs), NEVER),
+        )
 
-    def clear(self, pane: int) -> None:
-        """Remove the pairs of a pane: it has fired."""
-        self._panes.pop(pane, None)
+    def note_firing(self, pane: int, past: PastFirings, *, closes: bool) -> None:
+        """Note that the partitions of a pane that had to fire again do; `closes`: none of them will once more."""
+        del self._pending[pane]
+        if closes:
+            return
+        state = self._record.panes[pane]
+        counts = self._counts(pane, state) | dict(zip(past.codes.tolist(), (past.fired + 1).tolist(), strict=True))
+        own = pa.table({COUNT_COLUMN: pa.array(list(counts.values()), pa.int32())})
+        self._store.write(FIRED_KIND, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(counts, np.int64))))
+        state.has_counts = True
 
-
-class FiringCounts:
-    """How often refined partitions have fired: one segment a pane, read only if that pane fires again."""
-
-    def __init__(self, store: KeyGroupStore, keys: PartitionKeys) -> None:
-        self._store = store
-        self._keys = keys
-
-    def read(self, pane: int, codes: np.ndarray, before: np.ndarray, *, has_counts: bool) -> np.ndarray:
-        """Return how often each partition fired; `has_counts` says whether the pane has stored counts."""
-        counts = before.astype(np.int32)
-        stored = self._read(pane) if has_counts else {}
-        return np.array([stored.get(c, n) for c, n in zip(codes.tolist(), counts.tolist(), strict=True)], np.int32)
-
-    def write(self, pane: int, codes: np.ndarray, counts: np.ndarray, *, has_counts: bool) -> None:
-        """Write the new numbers of firings of some partitions of a pane."""
-        stored = self._read(pane) if has_counts else {}
-        stored.update(zip(codes.tolist(), counts.tolist(), strict=True))
-        own = pa.table({COUNT_COLUMN: pa.array(list(stored.values()), pa.int32())})
-        self._store.write(FIRED_KIND, pane, 0, encode_table(with_keys(own, self._keys, np.fromiter(stored, np.int64))))
-
-    def remove(self, pane: int) -> None:
+    def remove(self, pane: int, state: PaneRecord) -> None:
         """Remove the counts of a closed pane."""
-        self._store.remove(FIRED_KIND, pane, 0)
+        if state.has_counts:
+            self._store.remove(FIRED_KIND, pane, 0)
 
-    def _read(self, pane: int) -> dict[int, int]:
+    def save(self) -> None:
+        """Note in the record which partitions must fire again, by value."""
+        rows = [(pane, code, before) for pane, codes in self._pending.items() for code, before in codes.items()]
+        self._record.pending = None
+        if rows:
+            panes, codes, before = zip(*rows, strict=True)
+            own = pa.table({PANE_COLUMN: pa.array(panes, pa.int64()), BEFORE_COLUMN: pa.array(before)})
+            self._record.pending = with_keys(own, self._keys, np.array(codes, dtype=np.int64))
+
+    def _counts(self, pane: int, state: PaneRecord) -> dict[int, int]:
+        """Return partition -> how often it has fired, of those of a pane that were refined."""
+        if not state.has_counts:
+            return {}
         table = decode_table(self._store.read(FIRED_KIND, pane, 0))
         return dict(zip(self._keys.encode(table).tolist(), table.column(COUNT_COLUMN).to_pylist(), strict=True))

@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import first_seen
+from panekeeper.framework.core.past_firings import SOME, PastFirings
 from panekeeper.framework.core.stable_order import distinct, stable_order
+from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,16 @@ class RowFirings:
     is_late: np.ndarray
     ordinals: np.ndarray
     rows_after: np.ndarray
+
+    def past(self, some: np.ndarray) -> PastFirings:
+        """Return what the partitions of some firings have fired before; one that fires late was complete before."""
+        return PastFirings(
+            codes=self.codes[some],
+            fired=self.refinements[some],
+            complete=self.is_late[some],
+            new=np.full(len(some), SOME),
+            due_us=np.full(len(some), NEVER),
+        )
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
+from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.core.sessions.standing import STANDING_COLUMN, Standing, StandingResults
 from panekeeper.framework.core.stable_order import ranked, stable_order
 from panekeeper.state.codec import with_columns
@@ -97,6 +98,11 @@ class SessionColumns:
         """Return these, and others behind them."""
         pairs = ((getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
         return SessionColumns(*(np.concatenate(pair) for pair in pairs))
+
+    @property
+    def past(self) -> PastFirings:
+        """What they have fired."""
+        return PastFirings(codes=self.codes, fired=self.fired, complete=self.complete, new=self.new, due_us=self.due)
 
     def __len__(self) -> int:
         return len(self.codes)

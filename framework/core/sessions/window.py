@@ -438,8 +438,7 @@ class SessionWindow:
 
     def _waits(self) -> np.ndarray:
         """Return whether each session fires once the watermark is there."""
-        waits: np.ndarray = (self.open.columns.new > 0) | ~self.open.columns.complete
-        return waits
+        return self.open.columns.past.waits
 
     def _fires_at(self) -> np.ndarray:
         """Return the watermark at which each session fires next, if it has something to show."""
