@@ -10,9 +10,10 @@ order of their registration, for every method (docs/semantics.md section 7).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from typing import Protocol
 
 from panekeeper.framework.core.arrival.batch import ArrivalBatch
 from panekeeper.framework.core.by_row.batch import SlidingByRowBatch
@@ -26,10 +27,30 @@ from panekeeper.framework.core.repeats import Repeats
 from panekeeper.framework.core.sessions.batch import SessionBatch
 from panekeeper.framework.core.several_windows import SeveralWindowsBatch
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
-from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, EventTimeProgress, Step, Tick, merge_outcomes
+from panekeeper.framework.core.steps import (
+    BatchEnd,
+    BatchOutcome,
+    EventTimeProgress,
+    PortStep,
+    Step,
+    Tick,
+    merge_outcomes,
+)
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.windows import Session, SlidingByRow
 from panekeeper.state.store import KeyGroupStore, PortStore
+
+
+class WindowBatch(Protocol):
+    """A window of one port, or the join of two, for one batch: loaded when it is made, stored by `save`."""
+
+    def process(self, step: PortStep) -> None:
+        """Process one step; one that does not concern this kind of window changes nothing."""
+        ...
+
+    def save(self) -> BatchOutcome:
+        """Write what changed and return what the batch did."""
+        ...
 
 
 class KeyGroupRunner:
@@ -84,7 +105,8 @@ class KeyGroupRunner:
             (join or windows[port.port]).process(BatchEnd(port.port))
         if lifecycle is not None:
             lifecycle.drain()
-        outcomes = [one.save() for one in ([join] if join else windows)]
+        every: Sequence[WindowBatch] = windows if join is None else [join]
+        outcomes = [window.save() for window in every]
         repeated = sum(ids.save() for ids in repeats.values())
         common.save()
         if lifecycle is not None:

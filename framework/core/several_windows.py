@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.event_time_batch import EventTimeBatch, RowCounts, RowFate
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
-from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
+from panekeeper.framework.core.panes.folding import NUMBER_COLUMN
 from panekeeper.framework.core.quarantine import added_up
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchOutcome, PartialRows, PortStep, Rows, of_window

@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import JobSpec
-from panekeeper.framework.core.panes.partial_rows import FoldedRows, RowFolding
+from panekeeper.framework.core.panes.folding import FoldedRows, PaneFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
 
 
-def folding_of(spec: JobSpec) -> RowFolding | SessionFolding | SharedFolding | None:
+def folding_of(spec: JobSpec) -> PaneFolding | SessionFolding | SharedFolding | None:
     """Return the folding of a job's rows; None if something needs the rows themselves, or their order."""
     if spec.windows:
         return SharedFolding.of(spec)
-    return SessionFolding.of(spec) if spec.has_sessions else RowFolding.of(spec)
+    return SessionFolding.of(spec) if spec.has_sessions else PaneFolding.of(spec)
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SharedFolding:
         windows: name -> the folding of each window.
     """
 
-    windows: Mapping[str, RowFolding]
+    windows: Mapping[str, PaneFolding]
 
     @classmethod
     def of(cls, spec: JobSpec) -> SharedFolding | None:
@@ -43,7 +43,7 @@ class SharedFolding:
         window come behind the rows that stay.
         """
         found = {name: folding_of(one) for name, one in spec.windows.items()}
-        windows = {name: one for name, one in found.items() if isinstance(one, RowFolding)}
+        windows = {name: one for name, one in found.items() if isinstance(one, PaneFolding)}
         return cls(windows) if len(windows) == len(found) else None
 
     def fold(self, rows: pa.Table, watermark: int) -> tuple[dict[str, FoldedRows], np.ndarray] | None:

@@ -38,7 +38,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class PartialRows:
-    """Rows in arrival order, folded on their way to the key group (`core.panes.partial_rows`); none of them is late.
+    """Rows in arrival order, folded on their way to the key group (`core.panes.folding`); none of them is late.
 
     `window` names the one of several windows for which they are; there are such for each, of the same rows.
     """

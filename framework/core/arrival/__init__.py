@@ -8,8 +8,10 @@ documented order and given to the output.
 batch.py         what is loaded, processed and stored in one batch, and what can a state handler do?
 window.py        what happens in a round, at a tick, at a mark, at a flush, after an outage?
 round.py         which rows are new in a round, and where are the rows of each partition?
-contents.py      what is kept of a window: rows, or partial results?
-row_buffer.py    which rows are still needed, and how are they stored?
+protocol.py      what is a window in arrival order made of: contents, output?
+contents.py      what follows from a round where rows are kept, and where partial results are?
+cells.py         what is kept of a window: partial aggregates by partition
+rows.py          what is kept of a window: rows, for an operator or an aggregate that cannot be merged; how stored?
 partitions.py    what is stored for each partition?
 policies/        what does each eviction policy, trigger and partition eviction do?
 timers.py        which timers are due, and which does nobody see?

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.arrival.contents import AggregateContents, RowContents, TumblingAggregates
-from panekeeper.framework.core.arrival.output import AggregateWindowOutput, ArrivalResults, OperatorWindowOutput
+from panekeeper.framework.core.arrival.cells import ArrivalCells
+from panekeeper.framework.core.arrival.contents import CellContents, RowContents
+from panekeeper.framework.core.arrival.output import AggregateArrivalOutput, ArrivalResults, OperatorArrivalOutput
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.registry import running_policy
-from panekeeper.framework.core.arrival.row_buffer import RowBuffer
-from panekeeper.framework.core.arrival.window import ArrivalWindowRunner
+from panekeeper.framework.core.arrival.rows import ArrivalRows
+from panekeeper.framework.core.arrival.window import ArrivalOrderWindow
 from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of, key_row
@@ -44,7 +45,7 @@ class ArrivalWindowControl:
 
     def __init__(
         self,
-        window: ArrivalWindowRunner,
+        window: ArrivalOrderWindow,
         record: SequenceRecord,
         keys: PartitionKeys,
         partitions: Partitions,
@@ -117,22 +118,22 @@ class ArrivalBatch:
         codes = partitions.load(record.partitions)
         self._quarantine = quarantine = Quarantine(spec, keys)
         self._results = ArrivalResults(spec, keys, record, quarantine)
-        buffer = RowBuffer(keys, spec.columns, store, record, spec.history)
-        self._aggregates = aggregates = _build_tumbling_aggregates(spec, quarantine)
-        self._contents: RowContents | AggregateContents
-        if aggregates is not None:
+        buffer = ArrivalRows(keys, spec.columns, store, record, spec.history)
+        self._cells = cells = _cells_of(spec, quarantine)
+        self._contents: RowContents | CellContents
+        if cells is not None:
             assert isinstance(spec.window, Tumbling)
-            aggregates.load(record.partitions, codes)
-            output = AggregateWindowOutput(spec, buffer, self._results)
-            self._contents = AggregateContents(spec.window, aggregates, partitions, output)
+            cells.load(record.partitions, codes)
+            output = AggregateArrivalOutput(spec, buffer, self._results)
+            self._contents = CellContents(spec.window, cells, partitions, output)
         else:
             buffer.load()
             partitions.grow()
             buffer.retain_newest(partitions.size)
             self._contents = RowContents(
-                spec.arrival_window, buffer, partitions, _build_output(spec, buffer, keys, self._results)
+                spec.arrival_window, buffer, partitions, _output_of(spec, buffer, keys, self._results)
             )
-        self._window = ArrivalWindowRunner(spec, record, keys, partitions, self._contents)
+        self._window = ArrivalOrderWindow(spec, record, keys, partitions, self._contents)
         self._late = 0
         self.control = ArrivalWindowControl(self._window, record, keys, partitions, self._results)
 
@@ -164,8 +165,8 @@ class ArrivalBatch:
         """Write what changed and return what the batch did."""
         record = self._record
         record.partitions, codes = self._partitions.store()
-        if record.partitions is not None and self._aggregates is not None:
-            for name, column in self._aggregates.columns(codes).items():
+        if record.partitions is not None and self._cells is not None:
+            for name, column in self._cells.columns(codes).items():
                 record.partitions = record.partitions.append_column(name, column)
         if isinstance(self._contents, RowContents):
             self._contents.save()
@@ -186,23 +187,23 @@ class ArrivalBatch:
         )
 
 
-def _build_output(
-    spec: JobSpec, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
-) -> AggregateWindowOutput | OperatorWindowOutput:
+def _output_of(
+    spec: JobSpec, buffer: ArrivalRows, keys: PartitionKeys, results: ArrivalResults
+) -> AggregateArrivalOutput | OperatorArrivalOutput:
     if spec.aggregates is not None:
-        return AggregateWindowOutput(spec, buffer, results)
+        return AggregateArrivalOutput(spec, buffer, results)
     assert spec.operator is not None
-    return OperatorWindowOutput(spec, spec.operator, buffer, keys, results)
+    return OperatorArrivalOutput(spec, spec.operator, buffer, keys, results)
 
 
-def _build_tumbling_aggregates(spec: JobSpec, quarantine: Quarantine) -> TumblingAggregates | None:
+def _cells_of(spec: JobSpec, quarantine: Quarantine) -> ArrivalCells | None:
     """Return partial results in place of rows, if a tumbling window has only aggregates that can be folded."""
     if not isinstance(spec.window, Tumbling) or spec.aggregates is None:
         return None
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
         return None
     accumulators = bind_guarded(spec.aggregates, spec.columns, quarantine, spec.history)
-    return TumblingAggregates(accumulators, spec.columns.empty_table())
+    return ArrivalCells(accumulators, spec.columns.empty_table())
 
 
 def _policy_value_type(spec: JobSpec) -> pa.DataType:

@@ -20,7 +20,7 @@ from panekeeper.state.records import NEVER
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchUpdates:
+class BatchedUpdates:
     """The updates of a round, sorted by (code, time): the content, rows old_low..old_high-1, becomes low..high-1."""
 
     code: np.ndarray
@@ -76,7 +76,7 @@ def timed_updates(
     at: np.ndarray,
     *,
     is_last_at_instant: bool,
-) -> BatchUpdates:
+) -> BatchedUpdates:
     """Return the updates of a window with a fixed time between batches.
 
     A row of the batch instant is in; a row of exactly its lifetime is out. An instant is processed once the clock has
@@ -97,7 +97,7 @@ def timed_updates(
     return _updates(own, instants, np.zeros_like(own), low, high, partitions, Cause.BATCH, round_rows.timer_reason)
 
 
-def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitions) -> BatchUpdates:
+def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitions) -> BatchedUpdates:
     """Return the updates of a window that counts rows: at each m-th row, with all m at once."""
     size, retain = int(window.every), window.retain  # type: ignore[arg-type]  # checked when it was declared
     code, position, at = round_rows.rows
@@ -110,7 +110,7 @@ def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitio
 
 def insert_all_waiting(
     codes: np.ndarray, sizes: np.ndarray, at: np.ndarray, partitions: Partitions, retain: int | None
-) -> BatchUpdates:
+) -> BatchedUpdates:
     """Return the updates of a flush: all waiting rows enter at once, each partition at its instant."""
     high = sizes[codes]
     low = np.zeros_like(high) if retain is None else np.maximum(high - retain, 0)
@@ -126,13 +126,13 @@ def _updates(
     partitions: Partitions,
     cause: Cause,
     reason: Reason,
-) -> BatchUpdates:
+) -> BatchedUpdates:
     old_low, old_high = np.zeros_like(low), partitions.inside[code]
     if len(code):
         same = code[1:] == code[:-1]
         old_low[1:] = np.where(same, low[:-1], old_low[1:])
         old_high[1:] = np.where(same, high[:-1], old_high[1:])
-    return BatchUpdates(
+    return BatchedUpdates(
         code=code, at=at, row=row, low=low, high=high, old_low=old_low, old_high=old_high, cause=cause, reason=reason
     )
 

@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in the protocol `WindowContents`
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """What a window keeps between batches: its rows, or only a partial result for each partition.
 
 Both receive rounds from the window and give the events to the output. Which one serves is decided once, from the job
@@ -7,180 +7,31 @@ spec: partial results are enough for a tumbling window whose aggregates can all 
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.arrival.batched import insert_all_waiting
+from panekeeper.framework.core.arrival.cells import ArrivalCells
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, timer_events
-from panekeeper.framework.core.arrival.output import AggregateWindowOutput, FiringTable, WindowOutput
+from panekeeper.framework.core.arrival.output import AggregateArrivalOutput, FiringTable
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import evaluate, tumbles_at_marks
 from panekeeper.framework.core.arrival.policies.protocol import AllRows, Tumbles, tumble_all
 from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.protocol import ArrivalOutput
 from panekeeper.framework.core.arrival.round import Round, RoundRows
-from panekeeper.framework.core.arrival.row_buffer import RowBuffer
-from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
-from panekeeper.framework.core.quarantine import FiringPlace
+from panekeeper.framework.core.arrival.rows import ArrivalRows
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
-from panekeeper.state.codec import of_type
 from panekeeper.state.records import NEVER
-
-
-class TumblingAggregates:
-    """The partial results of the open windows, one for each partition."""
-
-    def __init__(self, accumulators: list[GuardedAccumulator], no_rows: pa.Table) -> None:
-        self._accumulators = accumulators
-        self.no_rows = no_rows
-        """An empty table of the job spec's columns."""
-        self._codes = np.empty(0, dtype=np.int64)
-        self._states = [[pa.array([], kind) for kind in a.state_types()] for a in accumulators]
-
-    def load(self, table: pa.Table | None, codes: np.ndarray) -> None:
-        """Load the partial results from the columns that `columns` returned."""
-        if table is None:
-            return
-        self._codes = codes
-        self._states = [
-            [
-                of_type(table.column(f"{one.number}.{part}").combine_chunks(), kind)
-                for part, kind in enumerate(one.state_types())
-            ]
-            for one in self._accumulators
-        ]
-
-    def fold(
-        self, round_rows: RoundRows, tumbles: Tumbles, table: pa.Table, table_position: np.ndarray, seq: np.ndarray
-    ) -> list[pa.Array]:
-        """Fold the rows of a round, and return the results of its tumbles.
-
-        Args:
-            round_rows: the rows, by (code, arrival).
-            tumbles: sorted by (code, high).
-            table: the rows in arrival order.
-            table_position: position in `table` of each row of the round.
-            seq: arrival number of each row of `table`.
-        """
-        count = len(round_rows.old_counts)
-        cell_of_code = np.full(count, -1, dtype=np.int64)
-        cell_of_code[self._codes] = np.arange(len(self._codes))
-        # The open window of a partition keeps its cell; the windows that begin in this round follow.
-        new = np.flatnonzero(cell_of_code < 0)
-        cell_of_code[new] = len(self._codes) + np.arange(len(new))
-        first_tumble = np.searchsorted(tumbles.code, np.arange(count + 1))
-        rank = np.arange(len(tumbles.code)) - first_tumble[tumbles.code]
-        tumble_cell = np.where(rank == 0, cell_of_code[tumbles.code], count + np.arange(len(tumbles.code)) - 1)
-        after = count + np.arange(len(tumbles.code))  # the window that each tumble opens
-        tumbled = _tumbles_before_rows(round_rows, tumbles)
-        opened = after[first_tumble[round_rows.code] + tumbled - 1] if len(after) else 0
-        cell = np.where(tumbled == 0, cell_of_code[round_rows.code], opened)
-        cells = np.empty(len(cell), dtype=np.int64)
-        cells[table_position] = cell
-        total = count + len(tumbles.code)
-        states = [
-            accumulator.fold(state, cells, total, table, seq)
-            for accumulator, state in zip(self._accumulators, self._states, strict=True)
-        ]
-        picked = pa.array(tumble_cell)
-        results = [
-            a.finish(
-                [c.take(picked) for c in s],
-                lambda index: FiringPlace(int(tumbles.code[index]), {"fired_at": int(tumbles.at[index])}),
-            )
-            for a, s in zip(self._accumulators, states, strict=True)
-        ]
-        final = cell_of_code.copy()
-        final[tumbles.code] = after
-        self._codes = np.arange(count)
-        self._states = [[c.take(pa.array(final)) for c in state] for state in states]
-        return results
-
-    def remove_partitions(self, codes: np.ndarray) -> None:
-        """Remove the partial results of these partitions."""
-        keep = ~np.isin(self._codes, codes)
-        if not keep.all():
-            self._codes = self._codes[keep]
-            self._states = [[c.filter(pa.array(keep)) for c in state] for state in self._states]
-
-    def columns(self, codes: np.ndarray) -> dict[str, pa.Array]:
-        """Return the partial results of these partitions, as columns to be stored; empty ones for those without."""
-        missing = np.setdiff1d(codes, self._codes)
-        if len(missing):
-            self._states = [
-                accumulator.fold(state, missing[:0], len(self._codes) + len(missing), self.no_rows, missing[:0])
-                for accumulator, state in zip(self._accumulators, self._states, strict=True)
-            ]
-            self._codes = np.concatenate([self._codes, missing])
-        order = np.argsort(self._codes)
-        at = pa.array(order[np.searchsorted(self._codes[order], codes)])
-        return {
-            f"{one.number}.{part}": column.take(at)
-            for one, state in zip(self._accumulators, self._states, strict=True)
-            for part, column in enumerate(state)
-        }
-
-
-def _tumbles_before_rows(round_rows: RoundRows, tumbles: Tumbles) -> np.ndarray:
-    """Return how many tumbles of its partition come before each row: those whose `high` is at most its position."""
-    span = int(max(round_rows.position.max(initial=0), tumbles.high.max(initial=0))) + 2
-    key = tumbles.code * span + tumbles.high
-    begin = np.searchsorted(tumbles.code, round_rows.code)
-    tumbled: np.ndarray = np.searchsorted(key, round_rows.code * span + round_rows.position, side="right") - begin
-    return tumbled
-
-
-class WindowContents(Protocol):
-    """Keeps the rows of a window, or partial results in their place. Instants are us since the epoch."""
-
-    @property
-    def fires_when_empty(self) -> bool:
-        """Whether the timer of a partition without rows leads to an event that is needed, or to a result."""
-        ...
-
-    def needs_events(self, kind: EventType) -> bool:
-        """Return whether events of this type have to be made at all."""
-        ...
-
-    def add_round(self, round_: Round) -> None:
-        """Add the rows of a round, evaluate the policies and emit what follows."""
-        ...
-
-    def on_mark(self, codes: np.ndarray, at: np.ndarray) -> None:
-        """Handle a window mark, which concerns these partitions, each at its instant."""
-        ...
-
-    def on_flush(self, codes: np.ndarray, at: np.ndarray) -> None:
-        """Fire what no firing has shown yet, each partition at its instant; called once, at the end of the window."""
-        ...
-
-    def emit_contents(self, kind: EventType, codes: np.ndarray, at: np.ndarray) -> None:
-        """Emit an event of this type with the whole content of each partition, each at its instant."""
-        ...
-
-    def on_partition_created(self, events: list[EventTable]) -> None:
-        """Emit the events of partitions that are created without a row."""
-        ...
-
-    def remove_partitions(self, codes: np.ndarray) -> None:
-        """Remove all that is kept of these partitions."""
-        ...
-
-    def cap_arrival_times(self, now: int) -> None:
-        """Set arrival times that are later than `now` to `now`."""
-        ...
-
-    def next_eviction(self) -> int:
-        """Return when the next row is evicted by the clock, if an event of it is needed; else `NEVER`."""
-        ...
 
 
 class RowContents:
     """Keeps the rows themselves."""
 
-    def __init__(self, window: ArrivalWindow, buffer: RowBuffer, partitions: Partitions, output: WindowOutput) -> None:
+    def __init__(
+        self, window: ArrivalWindow, buffer: ArrivalRows, partitions: Partitions, output: ArrivalOutput
+    ) -> None:
         self._window = window
         self._buffer = buffer
         self._partitions = partitions
@@ -292,15 +143,15 @@ class RowContents:
         return stays
 
 
-class AggregateContents:
+class CellContents:
     """Keeps one partial result a partition: for tumbling windows whose aggregates can all be folded."""
 
     def __init__(
-        self, window: Tumbling, aggregates: TumblingAggregates, partitions: Partitions, output: AggregateWindowOutput
+        self, window: Tumbling, cells: ArrivalCells, partitions: Partitions, output: AggregateArrivalOutput
     ) -> None:
         self._window = window
         self._policy = running_policy(window.evict)
-        self._aggregates = aggregates
+        self._cells = cells
         self._partitions = partitions
         self._output = output
 
@@ -314,7 +165,7 @@ class AggregateContents:
     def add_round(self, round_: Round) -> None:
         rows, table = round_.round_rows, round_.table
         tumbles = self._policy.tumbles(rows, lambda name: table.column(name).to_numpy()[round_.order], self._partitions)
-        self._emit(tumbles, self._aggregates.fold(rows, tumbles, table, round_.order, round_.seq))
+        self._emit(tumbles, self._cells.fold(rows, tumbles, table, round_.order, round_.seq))
         self._partitions.inside[:] = rows.sizes - tumbles.final_begin(len(rows.old_counts))
 
     def on_mark(self, codes: np.ndarray, at: np.ndarray) -> None:
@@ -332,7 +183,7 @@ class AggregateContents:
         """Do nothing: a window without rows has no result."""
 
     def remove_partitions(self, codes: np.ndarray) -> None:
-        self._aggregates.remove_partitions(codes)
+        self._cells.remove_partitions(codes)
 
     def cap_arrival_times(self, now: int) -> None:
         """Do nothing: partial results have no arrival times."""
@@ -345,7 +196,7 @@ class AggregateContents:
         size = self._partitions.size
         no_new = RoundRows.of(none, none, size, np.zeros_like(size), after_outage=False)
         tumbles = tumble_all(codes, size, at, reason)
-        self._emit(tumbles, self._aggregates.fold(no_new, tumbles, self._aggregates.no_rows, none, none))
+        self._emit(tumbles, self._cells.fold(no_new, tumbles, self._cells.no_rows, none, none))
         self._partitions.inside[codes] = 0
 
     def _emit(self, tumbles: Tumbles, columns: list[pa.Array]) -> None:

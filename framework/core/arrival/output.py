@@ -1,16 +1,16 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in the protocol `WindowOutput`
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """How events become result rows: of aggregates, or emitted by the operator; each with its partition and instant."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.arrival.event_table import EventRow, EventTable, in_documented_order
-from panekeeper.framework.core.arrival.row_buffer import RowBuffer
+from panekeeper.framework.core.arrival.rows import ArrivalRows
 from panekeeper.framework.core.guarded_aggregates import bind_guarded
 from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, lazy_take, one_row
@@ -45,22 +45,6 @@ class ArrivalResults(ResultRows):
         """Add a row that a state handler has emitted in `drain`, at the last time of the window."""
         row, reason = one_row(self._spec.output, columns), pa.array([Reason.DRAIN.value])
         self.add(np.array([code]), np.array([at]), row.columns, pa.array([False]), reason)
-
-
-class WindowOutput(Protocol):
-    """Receives the events of a round while its rows are in memory."""
-
-    def needs_events(self, kind: EventType) -> bool:
-        """Return whether events of this type have to be made at all."""
-        ...
-
-    def needs_empty(self, kind: EventType) -> bool:
-        """Return whether firings of this type without rows have to be made."""
-        ...
-
-    def emit(self, tables: list[EventTable], offsets: np.ndarray) -> None:
-        """Make result rows of the events; `offsets` say where the rows of each partition begin in the row buffer."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -100,10 +84,10 @@ class FiringTable:
         return cls(code[order], at[order], low[order], high[order], reasons, content, order)
 
 
-class AggregateWindowOutput:
+class AggregateArrivalOutput:
     """Computes the declared aggregates of the firings, for all firings of a round at once."""
 
-    def __init__(self, spec: JobSpec, buffer: RowBuffer, results: ArrivalResults) -> None:
+    def __init__(self, spec: JobSpec, buffer: ArrivalRows, results: ArrivalResults) -> None:
         self._accumulators = bind_guarded(spec.aggregates or {}, spec.columns, results.quarantine)
         self._buffer = buffer
         self._results = results
@@ -147,11 +131,11 @@ class AggregateWindowOutput:
         return [one.from_rows(rows, low, high, firings.place) for one in self._accumulators]
 
 
-class OperatorWindowOutput:
+class OperatorArrivalOutput:
     """Calls the operator with the events, one after the other, in the documented order."""
 
     def __init__(
-        self, spec: JobSpec, operator: Operator, buffer: RowBuffer, keys: PartitionKeys, results: ArrivalResults
+        self, spec: JobSpec, operator: Operator, buffer: ArrivalRows, keys: PartitionKeys, results: ArrivalResults
     ) -> None:
         self._port = spec.port
         self._events = operator.events

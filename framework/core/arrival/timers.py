@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from panekeeper.framework.core.arrival.batched import skip_overdue
-from panekeeper.framework.core.arrival.contents import WindowContents
+from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import timer_period
 from panekeeper.framework.core.arrival.policies.registry import running_policy
@@ -36,7 +36,7 @@ MOST_CAUGHT_UP = 2**24
 class Timers:
     """The timers of a key group's partitions, for one micro-batch; all times in us."""
 
-    def __init__(self, window: ArrivalWindow, partitions: Partitions, contents: WindowContents) -> None:
+    def __init__(self, window: ArrivalWindow, partitions: Partitions, contents: ArrivalContents) -> None:
         self._window = window
         self._partitions = partitions
         self._contents = contents

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.arrival.contents import WindowContents
+from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
@@ -89,7 +89,7 @@ def age_out(
 _NONE = np.empty(0, dtype=np.int64)
 
 
-class ArrivalWindowRunner:
+class ArrivalOrderWindow:
     """The window of one key group for one micro-batch. What persists is in the record, and in what `contents` store."""
 
     def __init__(
@@ -98,7 +98,7 @@ class ArrivalWindowRunner:
         record: SequenceRecord,
         keys: PartitionKeys,
         partitions: Partitions,
-        contents: WindowContents,
+        contents: ArrivalContents,
     ) -> None:
         self._spec = spec
         self._window = window = spec.arrival_window

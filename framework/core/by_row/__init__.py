@@ -1,6 +1,9 @@
 """Windows that end at, or begin after, each row: the windows of one key group. Only aggregates are computed of them.
 
-batch.py           what is loaded, processed and stored in one batch, and how does a window become a result row?
-window.py          which windows are there, which rows are in each, when does one fire, and when again?
+batch.py           what is loaded, processed and stored in one batch?
+window.py          which windows are there, when does one fire, and when again?
+protocol.py        what are windows by row made of: output?
+rows.py            which rows are in each?
+output.py          how does a firing become result rows of aggregates?
 firing_numbers.py  how often has each window fired?
 """

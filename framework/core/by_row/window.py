@@ -7,18 +7,18 @@ rows came behind the watermark since it last moved, and how often windows have f
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.by_row.firing_numbers import FiringNumbers
+from panekeeper.framework.core.by_row.protocol import ByRowOutput, Windows
+from panekeeper.framework.core.by_row.rows import OrderedRows
 from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
-from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
+from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.panes.open_runs import Runs
-from panekeeper.framework.core.panes.pane_index import SortedCells
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.core.stable_order import bounds, changes, stable_order
@@ -30,39 +30,6 @@ FIRST, LAST = -(2**62), 2**62
 """Before and after all windows, us."""
 
 
-class OrderedRows(SortedCells):
-    """Rows in the order of their partitions, their times, and their arrival: those of a window are one range.
-
-    Attributes:
-        rows: the rows.
-        codes: the partition of each.
-        times: the event time of each, us.
-        numbers: the arrival number of each.
-    """
-
-    def __init__(self, rows: pa.Table, keys: PartitionKeys) -> None:
-        codes, times = keys.encode(rows), rows.column(EVENT_TIME).to_numpy()
-        numbers = rows.column(ARRIVAL_NUMBER).to_numpy()
-        super().__init__(codes, times, numbers)
-        self.rows = rows.take(pa.array(self.order)).combine_chunks()
-        self.codes, self.times, self.numbers = codes[self.order], times[self.order], numbers[self.order]
-
-
-@dataclass(frozen=True)
-class Windows:
-    """Windows that fire together, one entry each: partition, last instant (us), and which of the rows are in it."""
-
-    rows: OrderedRows
-    codes: np.ndarray
-    lasts: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    fired: np.ndarray
-    """How often it has fired before."""
-    closes: np.ndarray
-    """Whether it closes with this firing."""
-
-
 @dataclass
 class SlidingByRowWindow:
     """The windows of one key group for one micro-batch. What persists is in `record` and `kept`."""
@@ -71,10 +38,7 @@ class SlidingByRowWindow:
     record: ByRowRecord
     keys: PartitionKeys
     kept: KeptRows
-    on_fired: Callable[[Windows, Reason], None]
-    """Makes result rows."""
-    on_late: Callable[[pa.Table, Callable[[int | None], str]], None]
-    """Takes rows that are too late, with a text that says by how much."""
+    output: ByRowOutput
     counts: RowCounts = field(default_factory=RowCounts)
     missed_panes: int = 0
     """How many rows that are kept came when the window that ends at them was closed."""
@@ -116,7 +80,7 @@ class SlidingByRowWindow:
         table, takes = self.keys.with_normal_keys(table), self.takes(table)
         fates = fates_of(takes, self._refines(table))
         if not takes.all():
-            self.on_late(table.filter(pa.array(~takes)), self._lateness_text)
+            self.output.on_drop(table.filter(pa.array(~takes)), self._lateness_text)
             table = table.filter(pa.array(takes))
         if not table.num_rows:
             return fates
@@ -319,7 +283,7 @@ class SlidingByRowWindow:
     ) -> None:
         if len(codes):
             self.fired.put(codes, lasts, fired + 1, self.usual(lasts))
-            self.on_fired(Windows(rows, codes, lasts, low, high, fired, self._closed(lasts)), reason)
+            self.output.on_transitions(Windows(rows, codes, lasts, low, high, fired, self._closed(lasts)), reason)
 
     def _closed(self, lasts: np.ndarray | int) -> np.ndarray:
         """Return whether the windows with these last instants are closed."""

@@ -5,21 +5,23 @@ Which windows fire at the next watermark is asked of the windows themselves, whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.by_row.window import FIRST, LAST, OrderedRows, SlidingByRowWindow, Windows
+from panekeeper.framework.core.by_row.protocol import Windows
+from panekeeper.framework.core.by_row.rows import OrderedRows
+from panekeeper.framework.core.by_row.window import FIRST, LAST, SlidingByRowWindow
 from panekeeper.framework.core.inspection.one_key import Values, is_of
 from panekeeper.framework.core.inspection.panes import NONE, OpenColumns, as_table
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
 from panekeeper.framework.core.panes.pane_index import number_cells
-from panekeeper.framework.core.panes.slot_runs import RowStorage
+from panekeeper.framework.core.panes.storage import RowStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.joins import Join, Within
@@ -187,12 +189,16 @@ class _ByRow:
         reach = 2 * self.window.difference_us
         kept = KeptRows(port.keys, self.record.kept, store, History(), reach=reach, age=self.window.reach_us)
         _read_all(kept, self.record.kept)
-        self._running = SlidingByRowWindow(self.window, self.record, self.keys, kept, self._on_fired, lambda *_: None)
+        self._running = SlidingByRowWindow(self.window, self.record, self.keys, kept, self)
         self.waits_us = self._running.waits_us
         rows = kept.rows.filter(pa.array(kept.times >= self.record.watermark - self.window.reach_us))
         self.rows = OrderedRows(rows, self.keys)
 
-    def _on_fired(self, windows: Windows, reason: Reason) -> None:
+    def on_drop(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
+        """Do nothing: no rows are given."""
+
+    def on_transitions(self, windows: Windows, reason: Reason) -> None:
+        """Note which windows fire again."""
         if reason is Reason.LATE:
             self._fires.append(windows)
 

@@ -20,14 +20,14 @@ from panekeeper.framework.core.panes.firing_rules import (
 )
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.pane_index import number_cells
-from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN
+from panekeeper.framework.core.panes.folding import SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import (
     BEFORE_COLUMN,
     COUNT_COLUMN,
     FIRED_KIND,
     PANE_COLUMN,
 )
-from panekeeper.framework.core.panes.slot_runs import RowStorage, SliceStorage
+from panekeeper.framework.core.panes.storage import RowStorage, SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import gather_ranges
 from panekeeper.framework.declarations.windows import TimeInterval

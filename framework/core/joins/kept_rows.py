@@ -1,6 +1,6 @@
 """Rows that are kept by their event time, such as those of one port that wait for partners; and which have had one.
 
-Rows lie in slots of event time, as those of panes do (`panes/slot_runs.py`): a batch reads the slots in which partners
+Rows lie in slots of event time, as those of panes do (`panes/storage.py`): a batch reads the slots in which partners
 of new rows may be, and writes the new rows only. Slots go when the watermark says that no partner can come any more.
 """
 
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
-from panekeeper.framework.core.panes.slot_runs import RowStorage
+from panekeeper.framework.core.panes.storage import RowStorage
 from panekeeper.framework.core.stable_order import distinct, gather_ranges, ranked
 from panekeeper.state.codec import decode_table, encode_table, that_may_be_null, with_columns
 from panekeeper.state.history import History

@@ -18,7 +18,7 @@ from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.panes.batch import PaneParts, TimeIntervalBatch
 from panekeeper.framework.core.panes.output import PaneResults, firings_of
 from panekeeper.framework.core.panes.protocol import PaneContents, PaneOutput, PaneTransition
-from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
+from panekeeper.framework.core.panes.rows import PaneRows
 from panekeeper.framework.core.panes.row_firings import FiringRows
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
@@ -86,7 +86,7 @@ class JoinedPaneOutput:
     has_ordered_drops = False
 
     def __init__(
-        self, both: BothPorts, buffer: PaneRowBuffer, results: PaneResults, quarantines: list[Quarantine]
+        self, both: BothPorts, buffer: PaneRows, results: PaneResults, quarantines: list[Quarantine]
     ) -> None:
         self._both, self._buffer, self._results, self._quarantines = both, buffer, results, quarantines
 
@@ -197,5 +197,5 @@ class JoinedPanesBatch:
 
     def _contents_and_output(self, parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
         spec = self._both.spec
-        buffer = PaneRowBuffer(parts.keys, spec.columns, parts.geometry, parts.store, parts.record, spec.history)
+        buffer = PaneRows(parts.keys, spec.columns, parts.geometry, parts.store, parts.record, spec.history)
         return buffer, JoinedPaneOutput(self._both, buffer, parts.results, self._quarantines)

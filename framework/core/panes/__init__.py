@@ -9,10 +9,10 @@ fires_by_rules.py    which partitions fire by the rules of the window, when?
 late_rows.py         which panes does a row join, and what becomes of a late one?
 geometry.py          where are panes and slices?
 calendar.py          which instants do the panes of a calendar begin at?
-slice_aggregates.py  what does a pane hold: partial aggregates by slice
-partial_rows.py      how are rows folded before they reach their key group?
-row_buffer.py        what does a pane hold: rows, for an operator or an aggregate that cannot be merged
-slot_runs.py         how are partial aggregates and rows stored?
+cells.py             what does a pane hold: partial aggregates by slice
+rows.py              what does a pane hold: rows, for an operator or an aggregate that cannot be merged
+storage.py           how are partial aggregates and rows stored?
+folding.py           how are rows folded before they reach their key group?
 pane_index.py        which rows does a partition have in a pane?
 open_runs.py         how many panes are open, in all key groups together?
 refinements.py       which partitions must fire again, and how often has each fired?

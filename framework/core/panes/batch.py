@@ -20,12 +20,12 @@ from panekeeper.framework.core.panes.output import (
     AggregatePaneOutput,
     OperatorPaneOutput,
     PaneResults,
-    RowAggregateSource,
+    RowSource,
 )
 from panekeeper.framework.core.panes.protocol import PaneContents, PaneFirings, PaneOutput
 from panekeeper.framework.core.panes.refinements import Refinements
-from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
-from panekeeper.framework.core.panes.slice_aggregates import CONDITION_NUMBER, SliceAggregates
+from panekeeper.framework.core.panes.rows import PaneRows
+from panekeeper.framework.core.panes.cells import CONDITION_NUMBER, PaneCells
 from panekeeper.framework.core.panes.window import TimeIntervalWindow
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
@@ -91,12 +91,12 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     keys, geometry, results, last, fills = parts.keys, parts.geometry, parts.results, parts.last, parts.fills
     if spec.aggregates is None:
         assert spec.operator is not None
-        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
+        buffer = PaneRows(keys, spec.columns, geometry, store, record, spec.history)
         return buffer, OperatorPaneOutput(spec, spec.operator, buffer, keys, geometry, results)
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
     if any(aggregate.needs_content for aggregate in spec.aggregates.values()):
-        buffer = PaneRowBuffer(keys, spec.columns, geometry, store, record, spec.history)
-        return buffer, AggregatePaneOutput(RowAggregateSource(buffer, accumulators, geometry), results, last, fills)
+        buffer = PaneRows(keys, spec.columns, geometry, store, record, spec.history)
+        return buffer, AggregatePaneOutput(RowSource(buffer, accumulators, geometry), results, last, fills)
     condition = None
     if spec.fires_when is not None:
         bound = bind(spec.fires_when, spec.columns)
@@ -105,7 +105,7 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     no_rows = spec.columns.empty_table()
     if spec.discards:
         accumulators += bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history, is_of_all=True)
-    slices = SliceAggregates(
+    slices = PaneCells(
         accumulators, keys, geometry, store, record, no_rows, window=spec.window, condition=condition
     )
     return slices, AggregatePaneOutput(slices, results, last, fills, discards=spec.discards)

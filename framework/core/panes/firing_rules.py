@@ -16,7 +16,7 @@ import pyarrow as pa
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.refinements import COUNT_COLUMN, PANE_COLUMN
 from panekeeper.framework.core.panes.row_firings import RowFirings, RowsByCell
-from panekeeper.framework.core.panes.slot_runs import SliceStorage
+from panekeeper.framework.core.panes.storage import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.core.stable_order import distinct, stable_order

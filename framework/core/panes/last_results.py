@@ -8,7 +8,7 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import NO_ROW
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.refinements import PANE_COLUMN
-from panekeeper.framework.core.panes.slot_runs import SliceStorage
+from panekeeper.framework.core.panes.storage import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import of_type

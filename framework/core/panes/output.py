@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py and in `AggregateSource`
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """How a firing becomes result rows: of aggregates, for all firing panes at once, or of an operator, event by event.
 
 The result rows of a batch (`PaneResults`) are the same for both.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,8 @@ from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
 from panekeeper.framework.core.panes.pane_index import number_cells
-from panekeeper.framework.core.panes.protocol import PaneFiring, PaneTransition
-from panekeeper.framework.core.panes.row_buffer import PaneRowBuffer
+from panekeeper.framework.core.panes.protocol import PaneFiring, PaneSource, PaneTransition
+from panekeeper.framework.core.panes.rows import PaneRows
 from panekeeper.framework.core.panes.row_firings import FiringRows, RowFirings
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
@@ -40,22 +40,6 @@ NO_PANE = -(2**63)
 """Stands for a pane where there is none: results emitted for rows that were dropped."""
 
 
-class AggregateSource(Protocol):
-    """What can compute the aggregates of (partition, pane) pairs."""
-
-    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (codes, panes) of every partition present in each of the panes."""
-        ...
-
-    def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
-        """Return the finished aggregates of each pair."""
-        ...
-
-    def insert_firing(self, rows: FiringRows) -> list[pa.Array]:
-        """Add rows, and return the finished aggregates of what fires at them, in the order of the firings."""
-        ...
-
-
 def pane_place(geometry: Geometry, code: int, pane: int) -> FiringPlace:
     """Return the place of a partition's pane, for the quarantine."""
     return FiringPlace(code, {"pane_start": geometry.start(pane), "pane_end": geometry.end(pane)})
@@ -66,10 +50,10 @@ def place_of(geometry: Geometry, codes: np.ndarray, panes: np.ndarray) -> PlaceO
     return lambda index: pane_place(geometry, int(codes[index]), int(panes[index]))
 
 
-class RowAggregateSource:
+class RowSource:
     """Aggregates computed from rows, if one of them cannot be merged."""
 
-    def __init__(self, buffer: PaneRowBuffer, accumulators: list[GuardedAccumulator], geometry: Geometry) -> None:
+    def __init__(self, buffer: PaneRows, accumulators: list[GuardedAccumulator], geometry: Geometry) -> None:
         self._buffer = buffer
         self._geometry = geometry
         self._accumulators = accumulators
@@ -100,7 +84,7 @@ class RowAggregateSource:
         return [pa.concat_arrays(column) for column in zip(*results, strict=True)]
 
 
-def content_at_firings(buffer: PaneRowBuffer, firings: RowFirings) -> tuple[pa.Table, np.ndarray, np.ndarray]:
+def content_at_firings(buffer: PaneRows, firings: RowFirings) -> tuple[pa.Table, np.ndarray, np.ndarray]:
     """Return the contents of the pairs that fire, end to end, and where those of each firing begin and end."""
     cells, codes, panes = number_cells(firings.codes, firings.panes)
     rows, offsets = buffer.content(codes, panes)
@@ -191,7 +175,7 @@ class AggregatePaneOutput:
 
     def __init__(
         self,
-        source: AggregateSource,
+        source: PaneSource,
         results: PaneResults,
         last: LastResults | None = None,
         fills: Fills | None = None,
@@ -290,7 +274,7 @@ class OperatorPaneOutput:
         self,
         spec: JobSpec,
         operator: Operator,
-        buffer: PaneRowBuffer,
+        buffer: PaneRows,
         keys: PartitionKeys,
         geometry: Geometry,
         results: PaneResults,

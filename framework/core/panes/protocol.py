@@ -93,6 +93,22 @@ class PaneContents(Protocol):
         ...
 
 
+class PaneSource(Protocol):
+    """What can compute the aggregates of (partition, pane) pairs."""
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition present in each of the panes."""
+        ...
+
+    def results(self, codes: np.ndarray, panes: np.ndarray) -> list[pa.Array]:
+        """Return the finished aggregates of each pair."""
+        ...
+
+    def insert_firing(self, rows: FiringRows) -> list[pa.Array]:
+        """Add rows, and return the finished aggregates of what fires at them, in the order of the firings."""
+        ...
+
+
 class PaneFirings(Protocol):
     """When the partitions of a pane fire, and what each of them has fired before.
 

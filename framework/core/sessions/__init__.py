@@ -2,6 +2,7 @@
 
 batch.py       what is loaded, processed and stored in one batch?
 window.py      when does a session complete, fire again and close?
+protocol.py    what is a session window made of: contents, output?
 gaps.py        how long after a row does its session go on?
 joins.py       which session does a row join, and which sessions become one?
 open_table.py  what is known of each open session?

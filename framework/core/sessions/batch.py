@@ -10,9 +10,9 @@ from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.sessions.cells import SessionCells
 from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.output import AggregateSessionOutput, OperatorSessionOutput, SessionResults
+from panekeeper.framework.core.sessions.protocol import SessionContents, SessionOutput
 from panekeeper.framework.core.sessions.rows import SessionRows
-from panekeeper.framework.core.sessions.storage import SessionContents
-from panekeeper.framework.core.sessions.window import SessionOutput, SessionWindow
+from panekeeper.framework.core.sessions.window import SessionWindow
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.records import SessionRecord

@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in storage.py
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Partial aggregates, one cell for each partition and slice: what sessions hold if nothing needs the rows.
 
 A slice is as long as the gap, so all rows of a partition in one slice are in one session, whatever comes later: a cell
@@ -17,7 +17,7 @@ from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.aggregates.protocol import State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
 from panekeeper.framework.core.panes.pane_index import SortedCells, number_cells
-from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from panekeeper.framework.core.panes.folding import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.sessions.open_table import SessionColumns
 from panekeeper.framework.core.stable_order import gather_ranges

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from panekeeper.framework.core.aggregates.protocol import Accumulator
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
-from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN, FoldedRows, append_states, exact_accumulators
+from panekeeper.framework.core.panes.folding import NUMBER_COLUMN, FoldedRows, append_states, exact_accumulators
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.sessions.joins import connected
 from panekeeper.framework.declarations.windows import Session

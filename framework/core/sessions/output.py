@@ -1,10 +1,10 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in window.py
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """How sessions become result rows: of aggregates, for all that fire at once, or of an operator, event by event."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,9 @@ from panekeeper.framework.core.quarantine import NO_SESSION, FiringPlace, Quaran
 from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.sessions.joins import Joined
 from panekeeper.framework.core.sessions.open_table import SessionColumns
+from panekeeper.framework.core.sessions.protocol import SessionSource, SessionTransitions
 from panekeeper.framework.core.sessions.rows import SessionRows
 from panekeeper.framework.core.sessions.standing import Standing
-from panekeeper.framework.core.sessions.window import Firings
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.events import Event, EventType, Pane, Reason
 from panekeeper.framework.declarations.operator import Operator
@@ -31,14 +31,6 @@ from panekeeper.state.codec import of_type
 
 _STARTS = pa.list_(pa.int64())
 _NOT_KNOWN = pa.nulls(1, pa.bool_())
-
-
-class SessionSource(Protocol):
-    """What can compute the aggregates of sessions."""
-
-    def results(self, sessions: SessionColumns, place: PlaceOf) -> list[pa.Array]:
-        """Return the finished aggregates of each session."""
-        ...
 
 
 class SessionResults(ResultRows):
@@ -108,21 +100,20 @@ class AggregateSessionOutput:
     def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
         self._results.quarantine.add_late(table, detail, NO_SESSION)
 
-    def on_firings(self, firings: Firings) -> list[pa.Array]:
+    def on_transitions(self, transitions: SessionTransitions) -> list[pa.Array]:
         """Emit one row for every session that fires; before it those that it takes back, where that is declared."""
-        if not firings.fires.any():
+        if not transitions.fires.any():
             return []
-        some, fires = firings.sessions.take(firings.fires), pa.array(firings.fires)
+        some, fires = transitions.sessions.take(transitions.fires), pa.array(transitions.fires)
         columns = self._source.results(
             some, lambda at: session_place(int(some.codes[at]), int(some.first[at]), int(some.end[at]))
         )
         bounds = [pa.array(some.first), pa.array(some.end), pa.array(some.last)]
-        replaces, refinements = firings.replaced.filter(fires), pa.array(some.fired, pa.int32())
-        finals, reasons = pa.array(firings.closes[firings.fires]), firings.reasons.filter(fires)
+        replaces, refinements = transitions.replaced.filter(fires), pa.array(some.fired, pa.int32())
+        finals, reasons = pa.array(transitions.closes[transitions.fires]), transitions.reasons.filter(fires)
         if self._results.retracts:
-            self._add_retracting(
-                some, bounds, columns, replaces, [refinements, finals, reasons], firings.standing.of(firings.fires)
-            )
+            again = transitions.standing.of(transitions.fires)
+            self._add_retracting(some, bounds, columns, replaces, [refinements, finals, reasons], again)
             return columns
         if self._results.discards:
             columns, of_all = columns[: len(columns) // 2], columns[len(columns) // 2 :]
@@ -233,9 +224,9 @@ class OperatorSessionOutput:
     def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
         self._results.quarantine.add_late(table, detail, NO_SESSION)
 
-    def on_firings(self, firings: Firings) -> list[pa.Array]:
+    def on_transitions(self, transitions: SessionTransitions) -> list[pa.Array]:
         """INITIAL_FULL, TRIGGER and CLOSE of each session, in the order of their ends."""
-        sessions = firings.sessions
+        sessions = transitions.sessions
         if not self._events & {EventType.INITIAL_FULL, EventType.TRIGGER, EventType.CLOSE}:
             return []
         rows, offsets = self._rows.content(sessions)
@@ -243,16 +234,16 @@ class OperatorSessionOutput:
         bounds = zip(
             *(one.tolist() for one in (sessions.codes, sessions.first, sessions.end, sessions.last)), strict=True
         )
-        replaced, reasons = firings.replaced.to_pylist(), firings.reasons.to_pylist()
+        replaced, reasons = transitions.replaced.to_pylist(), transitions.reasons.to_pylist()
         for at, (code, first, end, last) in enumerate(bounds):
             content = lazy_slice(rows, int(offsets[at]), int(offsets[at + 1]))
             pane, refinement = Pane(first, end), int(sessions.fired[at])
             reason = Reason(reasons[at])
             is_full = reason is not Reason.EARLY and not sessions.full[at]
-            if firings.fires[at] and is_full and EventType.INITIAL_FULL in self._events:
+            if transitions.fires[at] and is_full and EventType.INITIAL_FULL in self._events:
                 event = Event(EventType.INITIAL_FULL, keys[at], content, pane=pane, port=self._port)
                 self._call(event, code, _Place(first, end, last))
-            if firings.fires[at] and EventType.TRIGGER in self._events:
+            if transitions.fires[at] and EventType.TRIGGER in self._events:
                 event = Event(
                     EventType.TRIGGER,
                     keys[at],
@@ -265,8 +256,8 @@ class OperatorSessionOutput:
                     port=self._port,
                 )
                 place = _Place(first, end, last, tuple(replaced[at]))
-                self._call(event, code, place, refinement, reasons[at], is_final=bool(firings.closes[at]))
-            if firings.closes[at] and EventType.CLOSE in self._events:
+                self._call(event, code, place, refinement, reasons[at], is_final=bool(transitions.closes[at]))
+            if transitions.closes[at] and EventType.CLOSE in self._events:
                 self._call(
                     Event(EventType.CLOSE, keys[at], content, pane=pane, port=self._port),
                     code,

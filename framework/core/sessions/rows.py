@@ -1,4 +1,4 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in storage.py
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Rows, each kept once: what sessions hold for an operator, or for aggregates if one of them needs the rows.
 
 Aggregates are computed from rows, too, if sessions are cut, or if each row has its own gap. The

@@ -4,54 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
 from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
+from panekeeper.framework.core.sessions.protocol import SessionContents
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_header, encode_header
 from panekeeper.state.records import ARCHIVES, CLOCK, DUE, NEVER, SESSIONS, SESSIONS_KIND, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 _SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
-
-
-class SessionContents(Protocol):
-    """What sessions hold, by partition code and time."""
-
-    def load(self, tables: list[pa.Table]) -> None:
-        """Take what was stored with sessions that are loaded, as far as contents are."""
-        ...
-
-    def insert(self, table: pa.Table, codes: np.ndarray, times: np.ndarray, seq: np.ndarray) -> None:
-        """Add rows, or partial rows, in arrival order; `seq` are the arrival numbers of rows."""
-        ...
-
-    def remove(self, sessions: SessionColumns) -> None:
-        """Remove what these sessions hold."""
-        ...
-
-    def forget(self, sessions: SessionColumns) -> None:
-        """Remove what these sessions hold, but for what is of all their rows; only where partial results are kept."""
-        ...
-
-    def absorb(self, leaf: int) -> None:
-        """Remove the stored values of a leaf; what it holds is in memory, and is stored anew with `save`."""
-        ...
-
-    def save(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
-        """Store what leaves hold, or return it for each, so that it is stored with its sessions.
-
-        Those of the n-th leaf are `sessions[bounds[n]:bounds[n + 1]]`.
-        """
-        ...
-
-    def archive(self, leaves: list[int], sessions: SessionColumns, bounds: list[int]) -> list[pa.Table | None]:
-        """As `save`, for new archives; what they hold is no longer in memory."""
-        ...
 
 
 def stored_sessions(record: SessionRecord, store: KeyGroupStore) -> list[pa.Table]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +27,7 @@ from panekeeper.framework.core.event_time_batch import (
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
 from panekeeper.framework.core.panes.open_runs import Runs
-from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
+from panekeeper.framework.core.panes.folding import NUMBER_COLUMN
 from panekeeper.framework.core.panes.row_firings import fired_before
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN, REFINING_COLUMN
@@ -36,8 +35,8 @@ from panekeeper.framework.core.sessions.gaps import gaps_of
 from panekeeper.framework.core.sessions.joins import Join, Joined, JoinsInOrder, connected
 from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
-from panekeeper.framework.core.sessions.standing import Standing
-from panekeeper.framework.core.sessions.storage import SessionContents, SessionStorage
+from panekeeper.framework.core.sessions.protocol import SessionContents, SessionOutput, SessionTransitions
+from panekeeper.framework.core.sessions.storage import SessionStorage
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
@@ -45,60 +44,6 @@ from panekeeper.state.records import NEVER, SessionRecord
 from panekeeper.state.store import KeyGroupStore
 
 _LATE = -1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Firings:
-    """Sessions that fire or close at one watermark, or the flush, in the order of their ends. One entry each.
-
-    Attributes:
-        sessions: which; their `end` is that by which they complete.
-        fires: whether it fires.
-        closes: whether it closes.
-        reasons: why it fires.
-        standing: the results of the sessions that stand before; a firing takes back those of its session.
-    """
-
-    sessions: SessionColumns
-    fires: np.ndarray
-    closes: np.ndarray
-    reasons: pa.Array
-    standing: Standing
-
-    @property
-    def replaced(self) -> pa.ListArray:
-        """The starts of the results that each firing takes back, beside that of its own start."""
-        other = self.standing.start != self.sessions.first[self.standing.owner]
-        return self.standing.where(other).as_lists(len(self.sessions))[0]
-
-
-class SessionOutput(Protocol):
-    """What events become: results of aggregates, or calls of an operator."""
-
-    @property
-    def needs_every_join(self) -> bool:
-        """Whether rows are handled one by one as they join."""
-        ...
-
-    def on_merge(self, code: int, merged: tuple[Joined, ...], session: Joined, prepare: Callable[[], None]) -> None:
-        """Handle sessions that became one, by a row that follows; `prepare()` makes the contents those before it."""
-        ...
-
-    def on_insert(self, row: pa.Table, code: int, session: Joined) -> None:
-        """Handle one row that joined a session."""
-        ...
-
-    def on_drop(self, table: pa.Table, codes: np.ndarray, detail: Callable[[int | None], str]) -> None:
-        """Handle rows that are too late; `detail(event time)` is a text that says by how much."""
-        ...
-
-    def on_no_session(self, table: pa.Table, detail: Callable[[int | None], str]) -> None:
-        """Handle rows that have no gap."""
-        ...
-
-    def on_firings(self, firings: Firings) -> list[pa.Array]:
-        """Handle sessions that fire or close; return the results of those that fire, where they are taken back."""
-        ...
 
 
 @dataclass
@@ -483,8 +428,8 @@ class SessionWindow:
         sessions, fired = columns.take(at), at[fires[at]]
         sessions.end = ends[at]
         self.storage.note_changed(sessions.codes)
-        values = self.output.on_firings(
-            Firings(
+        values = self.output.on_transitions(
+            SessionTransitions(
                 sessions=sessions,
                 fires=fires[at],
                 closes=closes[at],

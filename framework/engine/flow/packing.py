@@ -31,7 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, REST
-from panekeeper.framework.core.panes.partial_rows import FoldedRows, RowFolding
+from panekeeper.framework.core.panes.folding import FoldedRows, PaneFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
 from panekeeper.framework.core.shared_folding import SharedFolding
 from panekeeper.framework.core.stable_order import stable_order
@@ -196,7 +196,7 @@ class Packer:
     watermark_delay_us: int | None = None
     tells_when: bool = False
     by_partition: bool = False
-    folding: RowFolding | SessionFolding | SharedFolding | None = None
+    folding: PaneFolding | SessionFolding | SharedFolding | None = None
     batch_watermark: BatchWatermark | None = None
     rest: Literal["late", "all"] | None = None
 
@@ -369,7 +369,7 @@ class Packer:
 
 
 def _folded(
-    folding: RowFolding | SessionFolding | SharedFolding, rows: pa.Table, watermark: int
+    folding: PaneFolding | SessionFolding | SharedFolding, rows: pa.Table, watermark: int
 ) -> tuple[Mapping[str, FoldedRows], np.ndarray] | None:
     """Return what was folded, by window, and the positions of the rows that were not; None if none were."""
     if isinstance(folding, SharedFolding):

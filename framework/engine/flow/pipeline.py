@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
-from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.panes.folding import PaneFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
 from panekeeper.framework.core.shared_folding import SharedFolding, folding_of
 from panekeeper.framework.declarations.operator import OperatorWithListeners
@@ -178,7 +178,7 @@ class InputPort:
                 return "all"  # a row may have no gap
         return "late" if self.spec.uses_event_time else None
 
-    def folding(self) -> RowFolding | SessionFolding | SharedFolding | None:
+    def folding(self) -> PaneFolding | SessionFolding | SharedFolding | None:
         """Return how rows are folded before the shuffle; None where their order or places between marks matter."""
         intake = self.intake
         if not self.uses_watermark_timer or intake.order_by or intake.has_marks or intake.by_file or intake.dedupe:

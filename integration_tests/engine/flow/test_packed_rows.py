@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from integration_tests.engine.test_results import FILES, LOG, REJECT
-from panekeeper.framework.core.panes.partial_rows import FoldedRows, RowFolding
+from panekeeper.framework.core.panes.folding import FoldedRows, PaneFolding
 from panekeeper.framework.engine.flow.pipeline import InputPort
 
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ def test_rows_are_folded_before_the_shuffle_and_late_ones_are_not(
     """The watermark of each batch is found in its log; what is kept is folded, and what is too late keeps its text."""
     notes = tmp_path / "notes"
 
-    class NotedFolding(RowFolding):
+    class NotedFolding(PaneFolding):
         def fold(self, rows: pa.Table, watermark: int) -> FoldedRows | None:
             folded = super().fold(rows, watermark)
             with notes.open("a") as file:
                 file.write(f"{0 if folded is None else folded.numbers.sum()} of {rows.num_rows}\n")
             return folded
 
-    def noted(port: InputPort) -> RowFolding:
-        folding = RowFolding.of(port.spec)
+    def noted(port: InputPort) -> PaneFolding:
+        folding = PaneFolding.of(port.spec)
         assert folding is not None
         return NotedFolding(folding.window, folding.keys, folding.accumulators, folding.history)
 

@@ -14,7 +14,7 @@ from panekeeper import Calendar, TimeInterval, agg
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.panes.folding import PaneFolding
 from panekeeper.framework.core.steps import PartialRows, Rows, Step, Watermark
 from panekeeper.framework.testing.vector import parse
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
@@ -168,7 +168,7 @@ def test_a_larger_discard_age_brings_no_closed_pane_back() -> None:
     job.run([Watermark(140_000_000), Rows(rows(("a", 10, 1), ("a", 40, 1))), Watermark(150_000_000)])
     got = [(us_of(row["pane_start"]) // 1_000_000, row["n"], row["refinement"]) for row in job.log[before:]]
     assert got == [(30, 2, 1)]
-    folding = RowFolding.of(job.job)
+    folding = PaneFolding.of(job.job)
     assert folding is not None
     folded = folding.fold(rows(*[("a", 10, 1)] * 4, *[("a", 40, 1)] * 4), 150_000_000)
     assert folded is not None
@@ -203,7 +203,7 @@ def test_rows_that_are_folded_before_they_arrive_count_for_an_aggregate_that_was
     job = UpgradedJob(minute_job(n=agg.count()))
     job.run([Rows(rows(("a", 10, 1)))])
     job.upgrade(minute_job(total=agg.sum("n"), n=agg.count()))
-    folding = RowFolding.of(job.job)
+    folding = PaneFolding.of(job.job)
     assert folding is not None
     later = rows(*[("a", 40, 5)] * 2, *[("a", 70, 7)] * 4)
     folded = folding.fold(later, NO_WATERMARK)

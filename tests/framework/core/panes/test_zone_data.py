@@ -22,7 +22,7 @@ from panekeeper import Calendar, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.panes.geometry import Geometry
-from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.panes.folding import PaneFolding
 from panekeeper.framework.core.steps import PartialRows, Rows, Step, Watermark
 from panekeeper.framework.engine.job.calendar_edges import reached
 from panekeeper.framework.testing.vector import parse
@@ -282,7 +282,7 @@ def test_rows_are_folded_by_the_edges_of_their_key_group(known: dict[str, Calend
     running = Job(known["America/New_York"])
     running.run([rows(("0", 30, 1))])
     running.start_again(known["America/Bogota"])
-    folding = RowFolding.of(running.spec)
+    folding = PaneFolding.of(running.spec)
     assert folding is not None
     folded = folding.fold(rows(*[("0", 51.9, 2)] * 4, *[("0", 52.1, 4)] * 4).table, NO_WATERMARK)
     assert folded is not None

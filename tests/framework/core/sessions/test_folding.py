@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from panekeeper import agg
 from panekeeper.framework.core.job_spec import EVENT_TIME
-from panekeeper.framework.core.panes.partial_rows import NUMBER_COLUMN
+from panekeeper.framework.core.panes.folding import NUMBER_COLUMN
 from panekeeper.framework.core.sessions import folding
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN, SessionFolding
 from panekeeper.framework.declarations.windows import Session

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from panekeeper import TimeInterval, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.panes.partial_rows import RowFolding
+from panekeeper.framework.core.panes.folding import PaneFolding
 from panekeeper.framework.core.steps import BatchOutcome, PartialRows, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
@@ -82,7 +82,7 @@ def frame(rows: list[Row]) -> pa.Table:
 class OneGroup:
     """A job of one key group, whose rows may be folded when they are packed."""
 
-    def __init__(self, job: JobSpec, folding: RowFolding | None) -> None:
+    def __init__(self, job: JobSpec, folding: PaneFolding | None) -> None:
         self.job = job
         self.store = MemoryStore()
         self.packer = Packer(group_ids=(GROUP,), carried_columns=COLUMNS, time=EVENT_TIME, folding=folding)
@@ -149,7 +149,7 @@ def some_rows(random: Random, first: int) -> list[Row]:
 def test_folded_rows_have_the_same_outcome(window: TimeInterval, seed: int, gain: int) -> None:
     """Results, late rows, counts and what is due are those of the rows themselves, batch by batch, to the last bit."""
     job = spec(window)
-    folding = RowFolding.of(job)
+    folding = PaneFolding.of(job)
     assert folding is not None
     random = Random(seed)
     plain, folded = OneGroup(job, None), OneGroup(job, replace(folding, least_gain=gain))
@@ -165,7 +165,7 @@ def test_folded_rows_have_the_same_outcome(window: TimeInterval, seed: int, gain
 def test_late_rows_stay_rows_and_the_others_become_one_for_each_partition_and_slice() -> None:
     """What a partial row stands for is counted; late rows, and rows in a gap between panes, travel as they came."""
     job = spec(TimeInterval(2, creation_period=4))
-    packer = OneGroup(job, RowFolding.of(job)).packer
+    packer = OneGroup(job, PaneFolding.of(job)).packer
     rows: list[Row] = [(1.5, second * S, 1, 1.0, "a") for second in (4, 1, 5, 4, 6, 5, 4)]
     packed = packer.pack(frame(rows), part=0, at=0, watermark=3 * S).to_pylist()
     assert [(row["kind"], row["n"]) for row in packed] == [("partial", 5), ("rows", 2)]
@@ -180,7 +180,7 @@ def test_rows_are_folded_where_there_are_several_in_a_cell(partitions: int, kind
     job = spec(TimeInterval(10))
     random = Random(partitions)
     rows: list[Row] = [(float(random.randrange(partitions)), n // 2_000 * 5 * S, 1, 1.0, "a") for n in range(8_000)]
-    packed = OneGroup(job, RowFolding.of(job)).packer.pack(frame(rows), part=0, at=0, watermark=NO_WATERMARK)
+    packed = OneGroup(job, PaneFolding.of(job)).packer.pack(frame(rows), part=0, at=0, watermark=NO_WATERMARK)
     assert sorted(set(packed.column("kind").to_pylist())) == kinds
 
 
@@ -198,14 +198,14 @@ def test_rows_are_folded_where_there_are_several_in_a_cell(partitions: int, kind
 )
 def test_what_needs_rows_or_their_order_gets_rows(aggregates: dict[str, Aggregate]) -> None:
     """Sums of floats depend on their order, others on arrival numbers or rows: nothing is folded before the group."""
-    assert RowFolding.of(spec(TimeInterval(1), aggregates)) is None
-    assert RowFolding.of(spec(TimeInterval(1))) is not None
+    assert PaneFolding.of(spec(TimeInterval(1), aggregates)) is None
+    assert PaneFolding.of(spec(TimeInterval(1))) is not None
 
 
 def test_a_partial_row_that_is_late_is_an_error() -> None:
     """It cannot happen to a checkpoint that nobody changed; a late row without its text would be lost."""
     job = spec(TimeInterval(1))
-    group = OneGroup(job, RowFolding.of(job))
+    group = OneGroup(job, PaneFolding.of(job))
     packed = group.packer.pack(frame([(1.5, S, 1, 1.0, "a")] * 3), part=0, at=0, watermark=NO_WATERMARK)
     (step,) = to_steps([SimpleNamespace(**row) for row in packed.to_pylist()], [group.ordering])
     assert isinstance(step, PartialRows)

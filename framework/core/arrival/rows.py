@@ -24,7 +24,7 @@ _REWRITE_FACTOR = 2
 """The stored rows are written again if there are more than this many times as many as needed ones."""
 
 
-class RowBuffer:
+class ArrivalRows:
     """The needed rows; `codes` (partition of each row) and `at` (arrival time, us) are parallel to `rows`."""
 
     def __init__(

@@ -17,7 +17,7 @@ from panekeeper import TimeInterval, agg
 from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.panes.slot_runs import ROWS_KIND, SLICES_KIND, SliceStorage
+from panekeeper.framework.core.panes.storage import ROWS_KIND, SLICES_KIND, SliceStorage
 from panekeeper.framework.core.steps import Rows, Step, Watermark
 from panekeeper.state.codec import decode_table
 from panekeeper.state.store import MemoryStore

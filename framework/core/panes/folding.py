@@ -6,7 +6,7 @@ last bit (docs/decisions/0006-sums-do-not-depend-on-batches.md), and every row o
 the batch. Late rows stay rows: they go to the quarantine as they came.
 
 A partial row has the partition columns, its slice, how many rows it stands for, and the partial results as slices
-store them (`slice_aggregates.py`).
+store them (`cells.py`).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FoldedRows:
 
 
 @dataclass(frozen=True)
-class RowFolding:
+class PaneFolding:
     """Folds the rows of a window on their way to the key groups. Picklable; sent to the workers.
 
     Attributes:
@@ -78,7 +78,7 @@ class RowFolding:
     least_gain: int = 2
 
     @classmethod
-    def of(cls, spec: JobSpec) -> RowFolding | None:
+    def of(cls, spec: JobSpec) -> PaneFolding | None:
         """Return the folding of a job's rows; None if something needs the rows themselves, or their order."""
         accumulators = exact_accumulators(spec)
         if accumulators is None or not isinstance(spec.window, TimeInterval):

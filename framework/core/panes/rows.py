@@ -1,7 +1,7 @@
 # ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Rows, each kept once: what panes hold for an operator, or for an aggregate that cannot be merged.
 
-How they are stored is up to `slot_runs`.
+How they are stored is up to `storage`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 from panekeeper.framework.core.job_spec import ARRIVAL_NUMBER, EVENT_TIME
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.pane_index import CellIndex
-from panekeeper.framework.core.panes.slot_runs import RowStorage
+from panekeeper.framework.core.panes.storage import RowStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
 from panekeeper.state.codec import that_may_be_null, with_columns
@@ -23,7 +23,7 @@ from panekeeper.state.store import KeyGroupStore
 SLICE_COLUMN = "_slice"
 
 
-class PaneRowBuffer:
+class PaneRows:
     """The rows of the slots that this batch needs."""
 
     def __init__(

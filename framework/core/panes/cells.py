@@ -1,8 +1,8 @@
-# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py and output.py
+# ruff: noqa: D102 -- what these methods mean is said once, in protocol.py
 """Partial aggregates, one cell for each partition and slice: what panes hold if nothing needs the rows.
 
 However many panes overlap, a row is folded into one cell; a firing merges the pane's range of cells. How cells are
-stored is up to `slot_runs`.
+stored is up to `storage`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.output import place_of
 from panekeeper.framework.core.panes.pane_index import CellIndex, number_cells
-from panekeeper.framework.core.panes.partial_rows import SLICE_COLUMN, append_states, is_partial, states_of
+from panekeeper.framework.core.panes.folding import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.panes.row_firings import Block, FiringRows, Parts
 from panekeeper.framework.core.panes.slice_versions import SliceVersions
-from panekeeper.framework.core.panes.slot_runs import SliceStorage
+from panekeeper.framework.core.panes.storage import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.stable_order import distinct, gather_ranges
 from panekeeper.framework.declarations.windows import TimeInterval
@@ -33,7 +33,7 @@ CONDITION_NUMBER = 10**6
 """Number of the condition at which panes fire, among those of the aggregates; no job has so many."""
 
 
-class SliceAggregates:
+class PaneCells:
     """The cells that this batch reads or writes; `record.segments` lists what is stored."""
 
     def __init__(
