@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from panekeeper.diagnostics.what_if.advise import Advice, advise
     from panekeeper.diagnostics.what_if.trial import Trial, try_job
     from panekeeper.framework.builder.outputs import job
-    from panekeeper.framework.builder.windowed import ports, windowed
+    from panekeeper.framework.builder.ports import ports
+    from panekeeper.framework.builder.windowed import windowed
     from panekeeper.framework.declarations import aggregates as agg
     from panekeeper.framework.declarations.calendar import Calendar
     from panekeeper.framework.declarations.durations import Duration, days, hours, minutes, seconds
@@ -233,7 +234,8 @@ __all__ = [
 
 _WHERE = {
     "panekeeper.framework.builder.outputs": "job",
-    "panekeeper.framework.builder.windowed": "ports windowed",
+    "panekeeper.framework.builder.ports": "ports",
+    "panekeeper.framework.builder.windowed": "windowed",
     "panekeeper.framework.declarations.calendar": "Calendar",
     "panekeeper.framework.declarations.durations": "Duration days hours minutes seconds",
     "panekeeper.framework.declarations.errors": """

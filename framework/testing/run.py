@@ -172,7 +172,7 @@ def _computing(
 ) -> tuple[Callable[[Sequence[Any]], Computation], dict[str, Any]]:
     """Return what makes the computation of the streams, and the options that are left: those of each stream."""
     from panekeeper.framework.builder.windowed import StreamWithWindow, windowed
-    from panekeeper.framework.builder.windowed import ports as ports_of
+    from panekeeper.framework.builder.ports import ports as ports_of
 
     steps: dict[str, Callable[..., Any]] = {
         "aggregates": StreamWithWindow.aggregate,
@@ -232,7 +232,7 @@ def columns_of(schema: Any, where: str) -> StructType:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
-    from panekeeper.framework.builder.windowed import declared_columns
+    from panekeeper.framework.builder.result_columns import declared_columns
 
     try:
         declared_types = schema if isinstance(schema, StructType) else from_arrow_schema(declared_columns(schema))

@@ -79,7 +79,8 @@ class DrillJob:
             folder: the tables are written here, each in a subfolder with the name of its role.
             rejected: rows with one of these values are refused, by a rule for each.
         """
-        from panekeeper.framework.builder.windowed import ports, windowed
+        from panekeeper.framework.builder.ports import ports
+        from panekeeper.framework.builder.windowed import windowed
 
         options: dict[str, Any] = {"name": self.name, "partition_by": "sensor", "key_groups": 2} | self.options
         options["reject"] = {f"value {value}": f"value = {value}" for value in rejected}

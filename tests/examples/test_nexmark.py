@@ -210,6 +210,6 @@ def spark_columns(schema: str) -> Any:
     """Return columns as Spark has them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    from panekeeper.framework.builder.windowed import declared_columns
+    from panekeeper.framework.builder.result_columns import declared_columns
 
     return from_arrow_schema(declared_columns(schema))

@@ -23,7 +23,8 @@ import panekeeper
 from panekeeper.cli.commands import COMMANDS
 from panekeeper.cli.main import make_parser
 from panekeeper.framework.builder.outputs import Computation, DeltaJob
-from panekeeper.framework.builder.windowed import Ports, StreamWithWindow, WindowedStream
+from panekeeper.framework.builder.ports import Ports
+from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
 from tests.project.sources import PRODUCT, name_of, tree_of
 from tests.project.test_printed_commands import options_of, subcommand_parsers
 

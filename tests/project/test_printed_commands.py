@@ -19,7 +19,8 @@ import panekeeper
 from panekeeper.cli.commands import COMMANDS
 from panekeeper.cli.main import make_parser
 from panekeeper.framework.builder.outputs import Computation, DeltaJob
-from panekeeper.framework.builder.windowed import Ports, StreamWithWindow, WindowedStream
+from panekeeper.framework.builder.ports import Ports
+from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
 from tests.project.sources import MARKDOWN, ROOT, Block, blocks_of, name_of
 
 PAGES = {name_of(path): path for path in MARKDOWN}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from panekeeper import DeclarationError, TimeInterval, ports, windowed
-from panekeeper.framework.builder.windowed import declared_columns
+from panekeeper.framework.builder.result_columns import declared_columns
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
 

@@ -24,7 +24,8 @@ from panekeeper import (
     ports,
     windowed,
 )
-from panekeeper.framework.builder.windowed import WindowedStream, declared_columns
+from panekeeper.framework.builder.result_columns import declared_columns
+from panekeeper.framework.builder.windowed import WindowedStream
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
 

@@ -24,7 +24,7 @@ from panekeeper import (
     agg,
     windowed,
 )
-from panekeeper.framework.builder.windowed import declared_columns
+from panekeeper.framework.builder.result_columns import declared_columns
 from panekeeper.framework.core.job_spec import Dedupe, JobSpec
 from panekeeper.framework.core.joins import kept_rows
 from panekeeper.framework.declarations.joins import Within

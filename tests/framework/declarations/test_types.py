@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import types as spark
 
 from panekeeper import DeclarationError, Tumbling, agg
-from panekeeper.framework.builder.windowed import _require_type_of_spark, output_schema
+from panekeeper.framework.builder.result_columns import output_schema, require_type_of_spark
 from panekeeper.framework.declarations.arrow_types import arrow_type, named_columns, named_type
 from panekeeper.framework.declarations.events import Event, EventType
 from panekeeper.framework.declarations.policies import Count
@@ -137,9 +137,9 @@ def test_an_output_that_is_no_columns_is_refused(output: Any) -> None:
 def test_a_result_of_a_type_that_spark_does_not_have_is_refused(kind: str) -> None:
     """Where it is declared, not by the first batch; each type that the message has in its place is one of Spark's."""
     with pytest.raises(DeclarationError, match=r"'n' is of .*, a type that Spark does not have") as caught:
-        _require_type_of_spark(pa.field("n", named_type(kind)))
+        require_type_of_spark(pa.field("n", named_type(kind)))
     for name in str(caught.value).split("such as ")[1].replace(" or ", ", ").split(", "):
-        _require_type_of_spark(pa.field("n", named_type(name.strip('"'))))
+        require_type_of_spark(pa.field("n", named_type(name.strip('"'))))
 
 
 class Last(agg.UserAggregate):
