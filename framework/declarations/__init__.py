@@ -4,7 +4,7 @@ Pure values, validated where they are written; no Spark.
 
 aggregates.py      which aggregates are there? the functions behind `agg`, which columns they read, what they return
 arrow_types.py     which Arrow type does a user mean by a type, or by the name of one?
-calls.py           which option did a user mean who uses the names of another system?
+calls.py           which option does a call, or a window, not have, and which did a user mean?
 display.py         how is a declaration, a job or a savepoint shown in a notebook?
 durations.py       how is a duration written, and what is it in microseconds?
 errors.py          which errors does Panekeeper raise on purpose, and which name did a user mean?
@@ -18,6 +18,5 @@ policies.py        when do rows leave a window, when does it fire, when is a par
 svg.py             how is a picture drawn as SVG?
 user_aggregate.py  what does a user's own aggregate implement?
 calendar.py        which panes of a calendar are there, and which values do they refuse?
-window_options.py  which option does a window not have?
 windows.py         which windows are there, and which values do they refuse?
 """

@@ -1,7 +1,8 @@
-"""Which option of a declaration did a user mean who calls it by the names, or in the order, of another system?
+"""A call that does not fit is refused where it is written, with the name that a user meant; by signatures alone.
 
 Spark, Flink, Kafka Streams, Beam and bytewax call the same things otherwise. A call that does not fit is a
-`DeclarationError` with the name that fits, not Python's `TypeError`.
+`DeclarationError` with the name that fits, not Python's `TypeError`. An option that a window does not have is refused
+in the same words for every window. Which window has which follows from the parameters of their constructors, too.
 """
 
 from __future__ import annotations
@@ -9,9 +10,9 @@ from __future__ import annotations
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
@@ -148,6 +149,44 @@ def with_named_options(kind: type[C]) -> type[C]:
     return kind
 
 
+_WINDOWS: list[type[WindowOptions]] = []
+
+
+class WindowOptions:
+    """Base of all windows, which refuses an option that the window does not have.
+
+    Attributes:
+        refused: option -> why this window does not have it, and what to do instead; where more is to be said than which
+            windows have it.
+    """
+
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if cls.__module__.startswith(__package__):  # not one of a user's
+            _WINDOWS.append(cls)
+
+    def __new__(cls, *_: Any, **options: Any) -> Self:
+        """Raise `DeclarationError` for an option that the window does not have."""
+        for name, value in options.items():
+            if name in cls.refused or name not in options_of(cls):
+                raise DeclarationError(_refusal_of_window(cls, name, value))
+        return super().__new__(cls)
+
+
+def options_of(window: type[WindowOptions]) -> frozenset[str]:
+    """Return the names of what a window takes; of one that passes options on, also those of its base."""
+    options = set[str]()
+    for base in window.__mro__:
+        if "__init__" not in vars(base):
+            continue
+        own = vars(base)["__init__"]
+        options |= {one.name for one in _parameters(own)}
+        if all(one.kind is not one.VAR_KEYWORD for one in inspect.signature(own).parameters.values()):
+            break
+    return frozenset(options - window.refused.keys())
+
+
 def meant_by(name: str, options: Sequence[str]) -> str:
     """Return what a user is told who has used the name of an option that is none of these, as the end of a sentence.
 
@@ -164,11 +203,6 @@ def meant_by(name: str, options: Sequence[str]) -> str:
     if hint := did_you_mean(name, options):
         return hint
     return f"; it takes {', '.join(options)}" if options else "; it takes none by name"
-
-
-def is_of_another_system(name: str) -> bool:
-    """Return whether another system calls something so that is called otherwise here."""
-    return len(_candidates(name)) > 1
 
 
 def meant_as_option(name: str, options: Sequence[str]) -> str:
@@ -196,7 +230,7 @@ def _refusal(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str
     name, options = _name(function, args), _options(function, args)
     for keyword in kwargs:
         if keyword not in by_name:
-            return f"{name}() has no option {keyword!r}{meant_by(keyword, options)}"
+            return _without_option(name, keyword, options)
     placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     if len(given) > len(placed):
         extra = ", ".join(map(reprlib.repr, given[len(placed) :]))
@@ -208,6 +242,23 @@ def _refusal(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str
             return f"{name}() got {one} twice, once by its name; give it once"
     missing = [one.name for one in parameters[len(given) :] if one.default is one.empty and one.name not in kwargs]
     return f"{name}() is without {' and '.join(missing)}; give {', '.join(f'{one}=...' for one in missing)}"
+
+
+def _without_option(called: str, name: str, options: Sequence[str]) -> str:
+    return f"{called}() has no option {name!r}{meant_by(name, options)}"
+
+
+def _refusal_of_window(window: type[WindowOptions], name: str, value: Any) -> str:
+    if name in window.refused:
+        return f"{name} is {value!r}; {window.refused[name]}"
+    known = sorted(options_of(window))
+    having = [one.__name__ for one in _WINDOWS if name in options_of(one)]
+    if not having:
+        return _without_option(window.__name__, name, known)
+    *others, last = having
+    of = f"{', '.join(others)} and {last}" if others else last
+    advice = meant_by(name, known) if len(_candidates(name)) > 1 else "; leave it out"
+    return f"{name} is {value!r}, an option of {of} that {window.__name__} does not have{advice}"
 
 
 def _name(function: Callable[..., Any], args: Sequence[Any]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
-from panekeeper.framework.declarations.calls import with_named_options
+from panekeeper.framework.declarations.calls import WindowOptions, with_named_options
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import (
@@ -33,7 +33,6 @@ from panekeeper.framework.declarations.policies import (
     require_positive,
     require_role,
 )
-from panekeeper.framework.declarations.window_options import WindowOptions
 from panekeeper.state.duration_text import us_text
 
 LatenessRule = Literal["pane", "tuple"]

@@ -24,7 +24,7 @@ from panekeeper import (
     TimeInterval,
     Tumbling,
 )
-from panekeeper.framework.declarations.window_options import options_of
+from panekeeper.framework.declarations.calls import options_of
 
 MADE: dict[Any, dict[str, Any]] = {
     TimeInterval: {"interval_duration": 10},
