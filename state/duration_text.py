@@ -34,7 +34,15 @@ def duration_text(seconds: float) -> str:
     >>> [duration_text(one) for one in (0, 0.25, 1.5, 59.7, 90, 3468, 4934, 604_800, 23_406_728.9)]
     ['0s', '250ms', '1.5s', '1m', '1m 30s', '57m 48s', '1h 22m', '7d', '270d 22h']
     """
-    us = round(seconds * 1_000_000)
+    return rounded_us_text(round(seconds * 1_000_000))
+
+
+def rounded_us_text(us: int) -> str:
+    """Return microseconds as `duration_text` does seconds.
+
+    >>> rounded_us_text(57 * 60_000_000 + 48_200_000)
+    '57m 48s'
+    """
     units, sizes = [*_SHOWN], [*_SHOWN.values()]
     if round(abs(us) / 1e6) >= UNITS_US["minute"] // UNITS_US["second"]:
         smaller = next(low for high, low in pairwise(sizes) if abs(us) >= high or high == UNITS_US["minute"])

@@ -18,7 +18,7 @@ from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.result_rows import ResultRows
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
-from panekeeper.state.duration_text import duration_text
+from panekeeper.state.duration_text import rounded_us_text
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import KeyGroupStore
 
@@ -71,7 +71,7 @@ def lateness_text(time: int | None, record: EventTimeRecord, rule: str, of: str 
     """Return why a row of this event time (us) was dropped: after the flush, or by how much it is late by a rule."""
     if record.flushed or time is None:
         return f"the job was flushed; its {of} take no more rows"
-    return f"{duration_text((record.watermark - time) / 1e6)} behind the watermark: {rule}"
+    return f"{rounded_us_text(record.watermark - time)} behind the watermark: {rule}"
 
 
 def folded_too_early(watermark: int) -> ValueError:

@@ -14,7 +14,7 @@ from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
 from panekeeper.framework.declarations.policies import require_age
 from panekeeper.framework.declarations.windows import TimeInterval
-from panekeeper.state.duration_text import duration_text
+from panekeeper.state.duration_text import rounded_us_text
 
 JoinKind = Literal["inner", "left", "right", "full"]
 """Whose rows go out with nulls if they have no match: none, those of port 0, of port 1, or of both."""
@@ -103,7 +103,7 @@ class Within:
     def __post_init__(self) -> None:
         if self.before_us + self.after_us < 0:
             raise DeclarationError(
-                f"before is {duration_text(self.before_us / 1e6)} and after {duration_text(self.after_us / 1e6)}, so "
+                f"before is {rounded_us_text(self.before_us)} and after {rounded_us_text(self.after_us)}, so "
                 "no time is in [t - before, t + after]; their sum must not be negative"
             )
         require_age(self.discard_age)

@@ -16,7 +16,7 @@ from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines
 from panekeeper.framework.core.quarantine import LATE
 from panekeeper.framework.declarations.display import Printed
 from panekeeper.state.checkpoint.clock import format_time
-from panekeeper.state.duration_text import duration_text
+from panekeeper.state.duration_text import rounded_us_text
 from panekeeper.state.records import NO_WATERMARK
 
 
@@ -272,7 +272,7 @@ def _passed(facts: PaneFacts, batch: int | None) -> str:
         whose = "the batches before it" if facts.follows else "it"
         text += (
             f"; it is the greatest event time that {whose} had read, {time_text(now + delay)}, less the delay of "
-            f"{duration_text(delay / 1e6)}"
+            f"{rounded_us_text(delay)}"
         )
     return text
 
@@ -346,7 +346,7 @@ def time_text(us: int | None) -> str:
 
 
 def _text(us: int) -> str:
-    return duration_text(us / 1e6)
+    return rounded_us_text(us)
 
 
 def why_partition(port: RecordedPort, held: Mapping[str, Any] | None, refused: Sequence[Refusal] = ()) -> Answer:

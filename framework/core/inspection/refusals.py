@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
 from panekeeper.state.checkpoint.clock import format_time
-from panekeeper.state.duration_text import duration_text
+from panekeeper.state.duration_text import rounded_us_text
 from panekeeper.state.records import NO_WATERMARK
 
 
@@ -110,7 +110,7 @@ def _range_text(own: Sequence[Refusal]) -> str:
 
 
 def _span(least: int, greatest: int) -> str:
-    first, last = duration_text(least / 1e6), duration_text(greatest / 1e6)
+    first, last = rounded_us_text(least), rounded_us_text(greatest)
     return first if first == last else f"{first} to {last}"
 
 
