@@ -88,19 +88,19 @@ def _of_groups(stream: Input, given: Mapping[str, Any], aggregates: Mapping[str,
         raise DeclarationError(f"fill is {window.fill!r}, of one result a pane; leave out group_within")
     columns = given["group_within"]
     if isinstance(columns, str | list | tuple):
-        columns = [intake.find("group_within", one) for one in ([columns] if isinstance(columns, str) else columns)]
+        columns = [intake.find("group_within", column) for column in ([columns] if isinstance(columns, str) else columns)]
     return of_groups(aggregates, columns, given.get("top"), given.get("by"), intake.partition_by)
 
 
 def with_several_windows(pipelines: Mapping[str, Pipeline]) -> Computation:
     """Return what is computed of several windows on the rows of one stream, by the pipeline of each alone."""
     first = next(iter(pipelines.values()))
-    conditions = {column: where for one in pipelines.values() for column, where in one.intake.conditions.items()}
+    conditions = {column: where for pipeline in pipelines.values() for column, where in pipeline.intake.conditions.items()}
     intake = replace(first.intake, conditions=conditions)
-    read = {column for one in pipelines.values() for column in one.spec.columns.names}
+    read = {column for pipeline in pipelines.values() for column in pipeline.spec.columns.names}
     spec = JobSpec(
         **vars(port_spec(intake, first.spec.window, read)),
-        windows={name: one.spec for name, one in pipelines.items()},
+        windows={name: pipeline.spec for name, pipeline in pipelines.items()},
         output=pa.schema([]),
         pane_time=intake.pane_time,
     )
@@ -119,42 +119,42 @@ def with_operator(
     _require_instances("listeners", listeners, Listener)
     _require_instances("handlers", handlers, StateHandler)
     # Each handler once: the operator, if it is one, those that were given, then listeners.
-    given = {id(one) for one in handlers}
+    given = {id(handler) for handler in handlers}
     own, others = (
-        [one for one in some if isinstance(one, StateHandler) and id(one) not in given]
+        [handler for handler in some if isinstance(handler, StateHandler) and id(handler) not in given]
         for some in ([operator], listeners)
     )
     all_handlers = (*own, *handlers, *others)
-    for one in inputs:
-        if isinstance(one.window, SlidingByRow):
+    for stream in inputs:
+        if isinstance(stream.window, SlidingByRow):
             raise DeclarationError(
-                f"the window is {one.window!r}, which is for aggregates; use .aggregate(...), with agg.collect or a "
+                f"the window is {stream.window!r}, which is for aggregates; use .aggregate(...), with agg.collect or a "
                 "function of your own (agg.user) for the rows of each window"
             )
-        if isinstance(one.window, PaneFiringOptions) and one.window.fires_when is not None:
+        if isinstance(stream.window, PaneFiringOptions) and stream.window.fires_when is not None:
             raise DeclarationError(
-                f"fires_when is {one.window.fires_when!r}, a condition over aggregates; an operator has none, so leave "
+                f"fires_when is {stream.window.fires_when!r}, a condition over aggregates; an operator has none, so leave "
                 "it out, or use .aggregate(...)"
             )
-        if isinstance(one.window, FiringOptions) and one.window.results != "accumulating":
+        if isinstance(stream.window, FiringOptions) and stream.window.results != "accumulating":
             raise DeclarationError(
-                f"results is {one.window.results!r}, which is for aggregates; an operator gets the whole content of "
-                f"{one.window.what_fires}, and emits what it will: leave out results"
+                f"results is {stream.window.results!r}, which is for aggregates; an operator gets the whole content of "
+                f"{stream.window.what_fires}, and emits what it will: leave out results"
             )
-        if isinstance(one.window, PaneFiringOptions) and one.window.fill is not None:
+        if isinstance(stream.window, PaneFiringOptions) and stream.window.fill is not None:
             raise DeclarationError(
-                f"fill is {one.window.fill!r}, which is for aggregates; an operator gets rows, so leave it out"
+                f"fill is {stream.window.fill!r}, which is for aggregates; an operator gets rows, so leave it out"
             )
-        require_possible_event(operator, [one.window], has_handlers=bool(all_handlers))
+        require_possible_event(operator, [stream.window], has_handlers=bool(all_handlers))
     for listener in listeners:
-        require_possible_event(listener, [one.window for one in inputs], has_handlers=bool(all_handlers))
-    times = {one.intake.pane_time: one.intake for one in inputs if isinstance(one.window, EventTimeWindow)}
+        require_possible_event(listener, [stream.window for stream in inputs], has_handlers=bool(all_handlers))
+    times = {stream.intake.pane_time: stream.intake for stream in inputs if isinstance(stream.window, EventTimeWindow)}
     if len(times) > 1:
         named = ", ".join(f"{intake.event_time!r} of {intake.name!r}" for intake in times.values())
         raise DeclarationError(
             f"the event times of the inputs are of two types, timestamp and timestamp_ntz ({named}); cast one of them"
         )
-    first, *other_ports = [port_spec(one.intake, one.window, set(one.intake.user_columns)) for one in inputs]
+    first, *other_ports = [port_spec(stream.intake, stream.window, set(stream.intake.user_columns)) for stream in inputs]
     spec = JobSpec(
         **vars(first),
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
@@ -163,14 +163,14 @@ def with_operator(
         other_ports=tuple(other_ports),
         pane_time=next(iter(times), TIMESTAMP),
     )
-    return computation([one.intake for one in inputs], spec)
+    return computation([stream.intake for stream in inputs], spec)
 
 
 def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
-    for one in given:
-        if not isinstance(one, kind):
-            hint = f"; make an instance: {one.__name__}(...)" if isinstance(one, type) else ""
-            raise DeclarationError(f"{what} takes instances of subclasses of {kind.__name__}, not {one!r}{hint}")
+    for instance in given:
+        if not isinstance(instance, kind):
+            hint = f"; make an instance: {instance.__name__}(...)" if isinstance(instance, type) else ""
+            raise DeclarationError(f"{what} takes instances of subclasses of {kind.__name__}, not {instance!r}{hint}")
 
 
 def joined(intakes: Sequence[Intake], ports: Sequence[PortSpec], join: Join, output: pa.Schema) -> Computation:

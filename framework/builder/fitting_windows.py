@@ -143,8 +143,8 @@ def _with_found_columns(window: ArrivalWindow, intake: Intake) -> ArrivalWindow:
     for role in ("evict", "trigger"):
         policy: Any = getattr(window, role, None)
         column = None if policy is None else column_read_by(policy)
-        if column is not None and (found := intake.find(f"the attribute of {policy!r}", column)) != column:
-            window = replace(window, **{role: replace(policy, attribute=found)})
+        if column is not None and (column_of_stream := intake.find(f"the attribute of {policy!r}", column)) != column:
+            window = replace(window, **{role: replace(policy, attribute=column_of_stream)})
     return window
 
 
@@ -152,9 +152,9 @@ def _with_found_gap(window: Session, intake: Intake) -> Session:
     """Return the window with the column of its gap, if it has one, as the stream has it."""
     if not window.has_column_gap:
         return window
-    found = intake.find("gap", window.gap)
-    require_gap_type(found, intake.arrow_schema([found]).field(0).type)
-    return replace(window, gap=found)
+    column = intake.find("gap", window.gap)
+    require_gap_type(column, intake.arrow_schema([column]).field(0).type)
+    return replace(window, gap=column)
 
 
 def needs_single_group(window: Window) -> bool:
@@ -174,7 +174,7 @@ def require_window_name(name: str, others: Collection[str]) -> None:
         )
     if name.lower() in KINDS:
         raise DeclarationError(f"the window {name!r} has the name of another table of the job; choose another one")
-    if name.lower() in {one.lower() for one in others}:
+    if name.lower() in {other.lower() for other in others}:
         raise DeclarationError(
             f"the window {name!r} differs from another one only in upper and lower case, and names tables; rename it"
         )

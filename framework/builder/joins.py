@@ -93,10 +93,10 @@ def _also(intakes: Sequence[Intake], on: Any) -> list[list[str]]:
         raise DeclarationError(f'on is {on!r}; give names of columns that both streams have, such as on=["id"]')
     also: list[list[str]] = [[], []]
     for name in names:
-        found = [intake.find(f"on (port {port})", name) for port, intake in enumerate(intakes)]
+        columns = [intake.find(f"on (port {port})", name) for port, intake in enumerate(intakes)]
         places = [
-            intake.partition_by.index(one) if one in intake.partition_by else None
-            for one, intake in zip(found, intakes, strict=True)
+            intake.partition_by.index(column) if column in intake.partition_by else None
+            for column, intake in zip(columns, intakes, strict=True)
         ]
         if places[0] != places[1]:
             port = 1 if places[0] is None else 0
@@ -104,7 +104,7 @@ def _also(intakes: Sequence[Intake], on: Any) -> list[list[str]]:
                 f"on: {name!r} is a partition column of port {port}, and not the same one of port {1 - port}; rows of "
                 "equal partition columns are joined, so give both windowed() the same partition_by"
             )
-        if places[0] is None and found[0] not in also[0]:
-            for own, one in zip(also, found, strict=True):
-                own.append(one)
+        if places[0] is None and columns[0] not in also[0]:
+            for own, column in zip(also, columns, strict=True):
+                own.append(column)
     return also

@@ -329,12 +329,12 @@ def _declared(pipeline: Pipeline) -> dict[str, Any]:
     if spec.windows:
         shown = _declared(replace(pipeline, spec=next(iter(spec.windows.values()))))
         of_each = {
-            f"{what} {name}": one
+            f"{what} {name}": value
             for name, part in spec.windows.items()
-            for what, one in _declared(replace(pipeline, spec=part)).items()
+            for what, value in _declared(replace(pipeline, spec=part)).items()
             if what in _OF_A_WINDOW
         }
-        return {name: one for name, one in shown.items() if name not in _OF_A_WINDOW} | of_each
+        return {name: value for name, value in shown.items() if name not in _OF_A_WINDOW} | of_each
     operator = spec.operator.operator if isinstance(spec.operator, OperatorWithListeners) else spec.operator
     listeners = spec.operator.listeners if isinstance(spec.operator, OperatorWithListeners) else ()
     return {
@@ -344,7 +344,7 @@ def _declared(pipeline: Pipeline) -> dict[str, Any]:
         "watermark": us_text(pipeline.intake.watermark_us) if pipeline.intake.event_time else None,
         "aggregates": spec.aggregates,
         "operator": None if operator is None else type(operator).__name__,
-        "listeners": ", ".join(type(one).__name__ for one in listeners) or None,
+        "listeners": ", ".join(type(listener).__name__ for listener in listeners) or None,
         "results": {field.name: field.type for field in spec.results_schema},
     }
 
@@ -361,9 +361,9 @@ def job(checkpoint: str | os.PathLike[str]) -> Job:
     from panekeeper.framework.engine.job.job import job_of_this_process
 
     place = qualified_path(checkpoint)
-    if (found := job_of_this_process(place)) is None:
+    if (running := job_of_this_process(place)) is None:
         raise JobNotRunning(
             f"this process has started no job on {place}; start() begins or resumes it, and "
             f"`panekeeper status {shlex.quote(place)}` shows one of another process"
         )
-    return found
+    return running

@@ -54,7 +54,7 @@ def declared_tables(
         role_of(kind, window): path and role_of(path, window) for kind, path in results.items() for window in windows
     }
     by_role |= {role: given[role] or f"{first}_{role}" for role in ("quarantine", "metrics", "downtime")}
-    places = [one for one in by_role.values() if one]
+    places = [place for place in by_role.values() if place]
     if len(set(places)) < len(places):
         raise DeclarationError(f"two tables are the same: {', '.join(places)}")
     return Tables(by_role)
@@ -63,7 +63,7 @@ def declared_tables(
 def cluster_columns(wanted: str | Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns by which tables are clustered; a field of a struct is named `column.field`."""
     names = (wanted,) if isinstance(wanted, str) else tuple(wanted)
-    known = {one.lower() for one in columns}
+    known = {column.lower() for column in columns}
     for name in names:
         if name.lower() not in known and name.partition(".")[0].lower() not in known:
             hint = did_you_mean(name, columns) or f"; the results have {', '.join(columns)}"
@@ -182,10 +182,10 @@ def create_in_catalog(
     schemas = names.schemas(spec)
     folders: dict[str, str] = {}
     for role, name in ((role, name) for role, name in names.by_role.items() if name is not None):
-        found = _folder_of(spark, name)
-        if (before := written.get(role)) is not None and found != before:
-            raise SinkError(_moved(name, before, found, is_there=is_delta_table(spark, before)))
-        if found is None:
+        folder = _folder_of(spark, name)
+        if (before := written.get(role)) is not None and folder != before:
+            raise SinkError(_moved(name, before, folder, is_there=is_delta_table(spark, before)))
+        if folder is None:
             try:
                 new_table(spark, role, schemas[name], layout or TableLayout()).tableName(_quoted(name)).execute()
             except Exception as error:
@@ -195,9 +195,9 @@ def create_in_catalog(
                         "remove that folder if it holds no rows that you need, as a start that was killed leaves it"
                     )
                 raise OutputNotWritable(f"the table {name} cannot be created; {advice}:\n{all_said(error)}") from error
-            found = _folder_of(spark, name)
-            assert found is not None, f"{name} was created"
-        folders[role] = found
+            folder = _folder_of(spark, name)
+            assert folder is not None, f"{name} was created"
+        folders[role] = folder
     return type(names)({**names.by_role, **folders})
 
 
@@ -215,8 +215,8 @@ def _folder_of(spark: SparkSession, name: str) -> str | None:
     return detail["location"] if folder is None else str(folder)
 
 
-def _moved(name: str, before: str, found: str | None, *, is_there: bool) -> str:
-    now = "the catalog has no such table" if found is None else f"in the catalog that is the table in {found}"
+def _moved(name: str, before: str, folder: str | None, *, is_there: bool) -> str:
+    now = "the catalog has no such table" if folder is None else f"in the catalog that is the table in {folder}"
     why = f"this checkpoint has written the table {name} to {before}, and {now}: results would be in two tables"
     if not is_there:
         return (
@@ -224,7 +224,7 @@ def _moved(name: str, before: str, found: str | None, *, is_there: bool) -> str:
             "it back (ALTER TABLE ... RENAME TO the name it had) and declare that name, or put the folder back. If it "
             "is lost, declare another name; or give the job a new checkpoint folder, to begin again"
         )
-    first = "" if found is None else f"rename the table that has its name (ALTER TABLE {name} RENAME TO ...), and "
+    first = "" if folder is None else f"rename the table that has its name (ALTER TABLE {name} RENAME TO ...), and "
     again = f"CREATE TABLE {name} USING delta LOCATION '{before}'"
     return f"{why}. To register that folder again, {first}{again}; or take the session whose catalog has it"
 

@@ -49,7 +49,7 @@ def ports(*streams: StreamWithWindow | WindowedStream) -> Ports | PortsWithoutWi
     """
     without = [stream for stream in streams if isinstance(stream, WindowedStream)]
     if len(without) == len(streams) > 1:
-        return PortsWithoutWindows(of_one_job([one._intake for one in without], [False] * len(without)))  # noqa: SLF001 -- both are steps of one declaration
+        return PortsWithoutWindows(of_one_job([stream._intake for stream in without], [False] * len(without)))  # noqa: SLF001 -- both are steps of one declaration
     for number, stream in enumerate(streams):
         if isinstance(stream, WindowedStream):
             raise DeclarationError(f"port {number} has no window: give ports() streams with .window(...)")
@@ -64,8 +64,8 @@ def ports(*streams: StreamWithWindow | WindowedStream) -> Ports | PortsWithoutWi
             "an operator over one window is declared by windowed(...).window(...).operator(...)"
         )
     inputs = [stream._input for stream in streams if isinstance(stream, StreamWithWindow)]  # noqa: SLF001 -- as above
-    intakes = of_one_job([one.intake for one in inputs], [needs_single_group(one.window) for one in inputs])
-    return Ports([replace(one, intake=intake) for one, intake in zip(inputs, intakes, strict=True)])
+    intakes = of_one_job([stream.intake for stream in inputs], [needs_single_group(stream.window) for stream in inputs])
+    return Ports([replace(stream, intake=intake) for stream, intake in zip(inputs, intakes, strict=True)])
 
 
 class Ports(Displayed):
@@ -75,7 +75,7 @@ class Ports(Displayed):
         self._inputs = inputs
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
-        shown = {f"port {number}": one.shown for number, one in enumerate(self._inputs)}
+        shown = {f"port {number}": stream.shown for number, stream in enumerate(self._inputs)}
         return f"ports of job {self._inputs[0].intake.name}, without a computation", shown
 
     @named_options
@@ -129,10 +129,10 @@ class Ports(Displayed):
             DeclarationError: other than two streams, other windows than one `TimeInterval`, no partition columns; event
                 times, or columns of `on`, of two types; a column that a stream lacks.
         """
-        intakes, windows = [one.intake for one in self._inputs], [one.window for one in self._inputs]
+        intakes, windows = [stream.intake for stream in self._inputs], [stream.window for stream in self._inputs]
         require_two_with_times("join()", intakes)
         require_equal_panes(windows)
-        specs = [port_spec(one, window, {*one.user_columns}) for one, window in zip(intakes, windows, strict=True)]
+        specs = [port_spec(intake, window, {*intake.user_columns}) for intake, window in zip(intakes, windows, strict=True)]
         join, output = join_of(intakes, specs, how, on, of_panes=True)
         return joined(intakes, specs, join, output)
 
@@ -150,7 +150,7 @@ class PortsWithoutWindows(Displayed):
         self._intakes = intakes
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
-        shown = {f"port {number}": shown_stream(one) for number, one in enumerate(self._intakes)}
+        shown = {f"port {number}": shown_stream(intake) for number, intake in enumerate(self._intakes)}
         return f"ports of job {self._intakes[0].name}, without windows", shown
 
     @named_options
@@ -198,7 +198,7 @@ class PortsWithoutWindows(Displayed):
                 'both, such as before="5 minutes", after="0 seconds"'
             )
         window = Within(before, after, discard_age=discard_age)
-        first, second = (port_spec(one, window, {*one.user_columns}) for one in self._intakes)
+        first, second = (port_spec(intake, window, {*intake.user_columns}) for intake in self._intakes)
         join, output = join_of(self._intakes, [first, second], how, on, of_panes=False)
         return joined(self._intakes, [first, second], join, output)
 

@@ -63,13 +63,13 @@ def of_one_job(intakes: Sequence[Intake], shared: Sequence[bool]) -> list[Intake
     Raises:
         DeclarationError: their names, key types or numbers of key groups differ.
     """
-    names = list(dict.fromkeys(one.name for one in intakes))
+    names = list(dict.fromkeys(intake.name for intake in intakes))
     if len(names) > 1:
         raise DeclarationError(
             f"the ports of one job have its name, but these have {', '.join(map(repr, names))}; "
             "give each windowed() the same name"
         )
-    kinds = [[kind.simpleString() for kind in one.key_types] for one in intakes]
+    kinds = [[kind.simpleString() for kind in intake.key_types] for intake in intakes]
     for number, kind in enumerate(kinds):
         if kind != kinds[0]:
             raise DeclarationError(
@@ -77,7 +77,7 @@ def of_one_job(intakes: Sequence[Intake], shared: Sequence[bool]) -> list[Intake
                 "the same key must be the same on every port: cast the columns to the same types"
             )
     # A port that says nothing takes the key groups of the others; all have one if any needs all partitions in one.
-    declared = sorted({one.key_groups or 0 for one, single in zip(intakes, shared, strict=True) if not single})
+    declared = sorted({intake.key_groups or 0 for intake, single in zip(intakes, shared, strict=True) if not single})
     declared = [number for number in declared if number]
     if len(declared) > 1:
         raise DeclarationError(
@@ -85,4 +85,4 @@ def of_one_job(intakes: Sequence[Intake], shared: Sequence[bool]) -> list[Intake
             "groups: give each windowed() the same number"
         )
     groups = 1 if any(shared) else next(iter(declared), None)
-    return [replace(one, key_groups=groups) for one in intakes]
+    return [replace(intake, key_groups=groups) for intake in intakes]

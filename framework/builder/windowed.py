@@ -262,8 +262,8 @@ class StreamWithWindow(Displayed):
                 no result.
         """
         options = {"group_within": group_within, "top": top, "by": by}
-        aggregates |= {name: one for name, one in options.items() if isinstance(one, Aggregate)}
-        given = {name: one for name, one in options.items() if not (one is None or isinstance(one, Aggregate))}
+        aggregates |= {name: option for name, option in options.items() if isinstance(option, Aggregate)}
+        given = {name: option for name, option in options.items() if not (option is None or isinstance(option, Aggregate))}
         if unnamed or not aggregates:
             without = f", and {', '.join(map(str, unnamed))} has no name" if unnamed else ""
             raise DeclarationError(f"aggregate() needs at least one result column, such as n=agg.count(){without}")
@@ -312,7 +312,7 @@ class StreamWithWindows(Displayed):
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
         first = next(iter(self._inputs.values())).intake
-        windows = {name: call_text(one.window) for name, one in self._inputs.items()}
+        windows = {name: call_text(stream.window) for name, stream in self._inputs.items()}
         return f"stream of job {first.name}, without a computation", {"windows": windows, **shown_stream(first)}
 
     def aggregate(self, *unnamed: Aggregate, **aggregates: Any) -> Computation:
@@ -331,7 +331,7 @@ class StreamWithWindows(Displayed):
                 once; or as `StreamWithWindow.aggregate`.
         """
         names = ", ".join(self._inputs)
-        of_each = {name: one for name, one in aggregates.items() if isinstance(one, Mapping)}
+        of_each = {name: of_window for name, of_window in aggregates.items() if isinstance(of_window, Mapping)}
         if of_each and (unnamed or len(of_each) < len(aggregates)):
             shared = ", ".join(map(str, [*unnamed, *(name for name in aggregates if name not in of_each)]))
             raise DeclarationError(
@@ -343,9 +343,9 @@ class StreamWithWindows(Displayed):
                 f"aggregate() has {', '.join(of_each)}, and the windows are {names}; give each of them its aggregates"
             )
         pipelines = {}
-        for name, one in self._inputs.items():
+        for name, stream in self._inputs.items():
             with naming(name):
-                computed = StreamWithWindow(one).aggregate(*unnamed, **of_each.get(name, aggregates))
+                computed = StreamWithWindow(stream).aggregate(*unnamed, **of_each.get(name, aggregates))
             pipelines[name] = computed._pipeline  # noqa: SLF001 -- both are steps of one declaration
         return with_several_windows(pipelines)
 

@@ -103,7 +103,7 @@ class CommonWatermark:
         if any(source not in record.reached for source in awake):
             return None
         if awake:
-            return min((us for one in awake if (us := record.reached[one]) >= record.common), default=None)
+            return min((us for source in awake if (us := record.reached[source]) >= record.common), default=None)
         later = [
             record.reached[source] + record.now - record.seen[source]
             for source, idle in sources

@@ -43,13 +43,13 @@ def bind_guarded(
     return [
         GuardedAccumulator(
             name,
-            bind(one, schema),
+            bind(aggregate, schema),
             quarantine,
             number=known.numbers.get(name, place) + OF_ALL_NUMBER * is_of_all,
             begins_us=known.begins.get(name),
             is_of_all=is_of_all,
         )
-        for place, (name, one) in enumerate(aggregates.items())
+        for place, (name, aggregate) in enumerate(aggregates.items())
     ]
 
 
@@ -129,8 +129,8 @@ class GuardedAccumulator:
 
     def finish_ranges(self, state: State, lo: Ints, hi: Ints, place: PlaceOf) -> pa.Array:
         """Return the result of cells `lo[j] .. hi[j] - 1` for each j."""
-        one = self._accumulator
-        return self._each(len(lo), place, lambda a, b: one.finish(one.merge_ranges(state, lo[a:b], hi[a:b])))
+        accumulator = self._accumulator
+        return self._each(len(lo), place, lambda a, b: accumulator.finish(accumulator.merge_ranges(state, lo[a:b], hi[a:b])))
 
     def from_content(self, rows: pa.Table, offsets: Ints, place: PlaceOf) -> pa.Array:
         """Return the result of each group of rows `offsets[j] .. offsets[j + 1] - 1`."""

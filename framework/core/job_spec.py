@@ -149,16 +149,16 @@ class JobSpec(PortSpec):
 
     def with_history(self, declaration: Mapping[str, Any]) -> JobSpec:
         """Return the spec with what the earlier declarations have left, by the recorded one."""
-        found = {name: History.of(one) for name, one in declarations_by_window(declaration).items()}
+        histories = {name: History.of(recorded) for name, recorded in declarations_by_window(declaration).items()}
         if not self.windows:
-            return replace(self, history=found[""])
-        return replace(self, windows={name: replace(one, history=found[name]) for name, one in self.windows.items()})
+            return replace(self, history=histories[""])
+        return replace(self, windows={name: replace(spec, history=histories[name]) for name, spec in self.windows.items()})
 
     @property
     def reach_us(self) -> int:
         """How far behind the watermark a row may be that is late in none of the windows, in microseconds."""
-        windows = [one.window for one in self.parts.values()]
-        return max(one.reach_us for one in windows if isinstance(one, EventTimeWindow | Within))
+        windows = [part.window for part in self.parts.values()]
+        return max(window.reach_us for window in windows if isinstance(window, EventTimeWindow | Within))
 
     @property
     def arrival_window(self) -> ArrivalWindow:
@@ -170,7 +170,7 @@ class JobSpec(PortSpec):
     @property
     def has_groups(self) -> bool:
         """Whether a firing has a row for each of its groups: `output` is that of the rows, not of the aggregate."""
-        return any(one.kind == GROUPS for one in (self.aggregates or {}).values())
+        return any(aggregate.kind == GROUPS for aggregate in (self.aggregates or {}).values())
 
     @property
     def has_panes(self) -> bool:
@@ -195,8 +195,8 @@ class JobSpec(PortSpec):
     @property
     def fires_by_clock(self) -> bool:
         """Whether panes fire by the wall clock, too, so that their rows need an arrival time."""
-        windows = [one.window for one in self.parts.values()]
-        return any(isinstance(one, FiringOptions) and one.fires_by_clock for one in windows)
+        windows = [part.window for part in self.parts.values()]
+        return any(isinstance(window, FiringOptions) and window.fires_by_clock for window in windows)
 
     @property
     def uses_event_time(self) -> bool:
@@ -215,12 +215,12 @@ class JobSpec(PortSpec):
 
     def retired_nulls(self, rows: int) -> list[pa.Array]:
         """Return the values of the retired columns for so many result rows."""
-        return [pa.nulls(rows, one.type) for one in self.retired]
+        return [pa.nulls(rows, field.type) for field in self.retired]
 
     @property
     def mixes_window_kinds(self) -> bool:
         """Whether some ports have panes of event time, or sessions, and others not."""
-        return len({(one.has_panes, one.has_sessions) for one in self.ports}) > 1
+        return len({(port.has_panes, port.has_sessions) for port in self.ports}) > 1
 
     @cached_property
     def results_schema(self) -> pa.Schema:
@@ -241,10 +241,10 @@ class JobSpec(PortSpec):
         """
         if isinstance(self.window, Within):
             return pa.schema([*that_may_be_null(self.keys), *self.output, pa.field("reason", pa.string())])
-        any_paned = any(one.has_panes and not one.has_sessions for one in self.ports)
-        any_session = any(one.has_sessions for one in self.ports)
+        any_paned = any(port.has_panes and not port.has_sessions for port in self.ports)
+        any_session = any(port.has_sessions for port in self.ports)
         any_event_time = any_paned or any_session
-        any_timed = not all(one.has_panes for one in self.ports)
+        any_timed = not all(port.has_panes for port in self.ports)
         pane = [pa.field("pane_start", self.pane_time), pa.field("pane_end", self.pane_time)]
         session = [pa.field(name, self.pane_time) for name in ("session_start", "session_end", "last_row")]
         number = [pa.field("firing", pa.int64()), pa.field("window_mark", pa.bool_())]

@@ -49,8 +49,8 @@ class EmitBuffer:
     def __init__(self, output: pa.Schema) -> None:
         self._output = output
         self._names = frozenset(output.names)
-        self._may_change = [one.name for one in output if pa.types.is_nested(one.type) or one.type in _BINARIES]
-        self._may_be_cut_off = [one for one in output if may_be_cut_off(one.type)]
+        self._may_change = [field.name for field in output if pa.types.is_nested(field.type) or field.type in _BINARIES]
+        self._may_be_cut_off = [field for field in output if may_be_cut_off(field.type)]
         self._rows: list[dict[str, Any]] = []
         self._origins: list[Origin] = []
         self._completed: list[tuple[pa.Table, list[Origin]]] = []

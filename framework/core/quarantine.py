@@ -62,11 +62,11 @@ class ErrorKind:
 
 def added_up(kinds: Iterable[ErrorKind]) -> list[ErrorKind]:
     """Return one for each reason and kind."""
-    found: dict[tuple[str, str], ErrorKind] = {}
-    for one in kinds:
-        known = found.get((one.reason, one.kind))
-        found[one.reason, one.kind] = one if known is None else replace(known, count=known.count + one.count)
-    return [*found.values()]
+    by_kind: dict[tuple[str, str], ErrorKind] = {}
+    for kind in kinds:
+        known = by_kind.get((kind.reason, kind.kind))
+        by_kind[kind.reason, kind.kind] = kind if known is None else replace(known, count=known.count + kind.count)
+    return [*by_kind.values()]
 
 
 class Quarantine:

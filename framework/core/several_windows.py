@@ -31,23 +31,23 @@ class SeveralWindowsBatch:
     ) -> None:
         """Load each by `make`, from its own part of the store."""
         self._spec = spec
-        self._windows = {name: make(one, WindowStore(store, name)) for name, one in spec.windows.items()}
+        self._windows = {name: make(window_spec, WindowStore(store, name)) for name, window_spec in spec.windows.items()}
         self._counts = RowCounts()
 
     @property
     def watermark(self) -> int:
         """The largest watermark that all of them have acted on, us."""
-        return min(one.watermark for one in self._windows.values())
+        return min(window.watermark for window in self._windows.values())
 
     def takes(self, table: pa.Table) -> np.ndarray:
         """Return whether each row, by itself, is not too late for one of them."""
-        taken: np.ndarray = np.logical_or.reduce([one.takes(table) for one in self._windows.values()])
+        taken: np.ndarray = np.logical_or.reduce([window.takes(table) for window in self._windows.values()])
         return taken
 
     def process(self, step: PortStep) -> None:
         """Give one step to each."""
         if isinstance(step, Rows):
-            fates = [one.process_rows(self._of(name, step.table)) for name, one in self._windows.items()]
+            fates = [window.process_rows(self._of(name, step.table)) for name, window in self._windows.items()]
             self._counts.add(np.maximum.reduce(fates))
             return
         if isinstance(step, PartialRows):
@@ -56,26 +56,26 @@ class SeveralWindowsBatch:
                 numbers = step.table.column(NUMBER_COLUMN).to_numpy()
                 self._counts.add(np.full(len(numbers), RowFate.ADMITTED), numbers)
             return
-        for one in self._windows.values():
-            one.process(step)
+        for window in self._windows.values():
+            window.process(step)
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
-        outcomes = {name: one.save() for name, one in self._windows.items()}
+        outcomes = {name: window.save() for name, window in self._windows.items()}
         every, schema = [*outcomes.values()], self._spec.rejected_schema
-        rejected = [of_window(one.rejected, name, schema) for name, one in outcomes.items() if one.rejected is not None]
+        rejected = [of_window(outcome.rejected, name, schema) for name, outcome in outcomes.items() if outcome.rejected is not None]
         return BatchOutcome(
             results=None,
             rejected=pa.concat_tables(rejected) if rejected else None,
             counts=asdict(self._counts),
-            missed_panes=sum(one.missed_panes for one in every),
-            due_watermark_us=_least([one.due_watermark_us for one in every]),
-            due_us=_least([one.due_us for one in every]),
-            open_panes=sum(one.open_panes for one in every),
-            open_runs={name: runs for name, one in outcomes.items() for runs in one.open_runs.values()},
-            watermark=max((one.watermark for one in every if one.watermark is not None), default=None),
-            errors=added_up(kind for one in every for kind in one.errors),
-            windows={name: replace(one, rejected=None) for name, one in outcomes.items()},
+            missed_panes=sum(outcome.missed_panes for outcome in every),
+            due_watermark_us=_least([outcome.due_watermark_us for outcome in every]),
+            due_us=_least([outcome.due_us for outcome in every]),
+            open_panes=sum(outcome.open_panes for outcome in every),
+            open_runs={name: runs for name, outcome in outcomes.items() for runs in outcome.open_runs.values()},
+            watermark=max((outcome.watermark for outcome in every if outcome.watermark is not None), default=None),
+            errors=added_up(kind for outcome in every for kind in outcome.errors),
+            windows={name: replace(outcome, rejected=None) for name, outcome in outcomes.items()},
         )
 
     def _of(self, name: str, table: pa.Table) -> pa.Table:

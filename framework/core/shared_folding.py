@@ -42,9 +42,9 @@ class SharedFolding:
         Nor does a job with sessions: by which rows came before it a row is too late for them, and partial rows of one
         window come behind the rows that stay.
         """
-        found = {name: folding_of(one) for name, one in spec.windows.items()}
-        windows = {name: one for name, one in found.items() if isinstance(one, PaneFolding)}
-        return cls(windows) if len(windows) == len(found) else None
+        foldings = {name: folding_of(window) for name, window in spec.windows.items()}
+        windows = {name: folding for name, folding in foldings.items() if isinstance(folding, PaneFolding)}
+        return cls(windows) if len(windows) == len(foldings) else None
 
     def fold(self, rows: pa.Table, watermark: int) -> tuple[dict[str, FoldedRows], np.ndarray] | None:
         """Fold what each window folds at this watermark; return it by window, and the positions of the other rows.
@@ -54,15 +54,15 @@ class SharedFolding:
         if not rows.num_rows:
             return None
         every = self.windows.values()
-        stays = np.logical_or.reduce([one.stay(rows, watermark) for one in every])
-        stays |= np.logical_and.reduce([one.refine(rows, watermark) for one in every])
+        stays = np.logical_or.reduce([folding.stay(rows, watermark) for folding in every])
+        stays |= np.logical_and.reduce([folding.refine(rows, watermark) for folding in every])
         left = np.flatnonzero(~stays)
         if len(left) < rows.num_rows:
             rows = rows.take(pa.array(left))
-        found: dict[str, FoldedRows] = {}
-        for name, one in self.windows.items():
-            folded = one.fold(rows, watermark)
+        of_windows: dict[str, FoldedRows] = {}
+        for name, folding in self.windows.items():
+            folded = folding.fold(rows, watermark)
             if folded is None:
                 return None
-            found[name] = FoldedRows(folded.table, left[folded.first], folded.rest)
-        return found, np.flatnonzero(stays)
+            of_windows[name] = FoldedRows(folded.table, left[folded.first], folded.rest)
+        return of_windows, np.flatnonzero(stays)

@@ -56,15 +56,15 @@ def distinct(values: np.ndarray) -> np.ndarray:
     array([3, 7])
     """
     ascending = values if (values[1:] >= values[:-1]).all() else values[_order(values)]
-    found: np.ndarray = ascending[changes(ascending)]
-    return found
+    distinct_values: np.ndarray = ascending[changes(ascending)]
+    return distinct_values
 
 
 def changes(*columns: np.ndarray) -> np.ndarray:
     """Return which entries differ from the one before, in any of the columns; the first one does."""
-    found = np.ones(len(columns[0]), dtype=np.bool_)
-    found[1:] = reduce(or_, [column[1:] != column[:-1] for column in columns])
-    return found
+    differs = np.ones(len(columns[0]), dtype=np.bool_)
+    differs[1:] = reduce(or_, [column[1:] != column[:-1] for column in columns])
+    return differs
 
 
 def bounds(sizes: np.ndarray) -> np.ndarray:

@@ -181,30 +181,30 @@ class BatchOutcome:
     @property
     def firings(self) -> int:
         """Number of rows of all result logs."""
-        return sum(one.results.num_rows for one in self.parts.values() if one.results is not None)
+        return sum(outcome.results.num_rows for outcome in self.parts.values() if outcome.results is not None)
 
 
 def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutcome:
     """Return the outcomes of a job's ports, given in port order, as one."""
     if len(outcomes) == 1:  # also a join, which is one for its ports
         return outcomes[0]
-    outages = [one.outage_counts for one in outcomes if one.outage_counts is not None]
-    kept_rows = _not_none(one.kept_rows for one in outcomes)
+    outages = [outcome.outage_counts for outcome in outcomes if outcome.outage_counts is not None]
+    kept_rows = _not_none(outcome.kept_rows for outcome in outcomes)
     return BatchOutcome(
-        results=of_all_ports(spec.results_schema, [one.results for one in outcomes], keys=spec.keys.names),
-        view=of_all_ports(spec.results_schema, [one.view for one in outcomes], keys=spec.keys.names),
-        rejected=of_all_ports(spec.rejected_schema, [one.rejected for one in outcomes], keys=[]),
-        counts=_sum_counts([one.counts for one in outcomes]),
-        missed_panes=sum(one.missed_panes for one in outcomes),
-        due_watermark_us=min(_not_none(one.due_watermark_us for one in outcomes), default=None),
-        due_us=min(_not_none(one.due_us for one in outcomes), default=None),
-        late_us=max(_not_none(one.late_us for one in outcomes), default=None),
-        open_panes=sum(one.open_panes for one in outcomes),
-        open_runs={f"{n}": runs for n, one in enumerate(outcomes) for runs in one.open_runs.values()},
-        watermark=max(_not_none(one.watermark for one in outcomes), default=None),
+        results=of_all_ports(spec.results_schema, [outcome.results for outcome in outcomes], keys=spec.keys.names),
+        view=of_all_ports(spec.results_schema, [outcome.view for outcome in outcomes], keys=spec.keys.names),
+        rejected=of_all_ports(spec.rejected_schema, [outcome.rejected for outcome in outcomes], keys=[]),
+        counts=_sum_counts([outcome.counts for outcome in outcomes]),
+        missed_panes=sum(outcome.missed_panes for outcome in outcomes),
+        due_watermark_us=min(_not_none(outcome.due_watermark_us for outcome in outcomes), default=None),
+        due_us=min(_not_none(outcome.due_us for outcome in outcomes), default=None),
+        late_us=max(_not_none(outcome.late_us for outcome in outcomes), default=None),
+        open_panes=sum(outcome.open_panes for outcome in outcomes),
+        open_runs={f"{n}": runs for n, outcome in enumerate(outcomes) for runs in outcome.open_runs.values()},
+        watermark=max(_not_none(outcome.watermark for outcome in outcomes), default=None),
         kept_rows=sum(kept_rows) if kept_rows else None,
-        outage_counts=_sum_counts(outages) | {"back_us": max(one["back_us"] for one in outages)} if outages else None,
-        errors=added_up(kind for one in outcomes for kind in one.errors),
+        outage_counts=_sum_counts(outages) | {"back_us": max(outage["back_us"] for outage in outages)} if outages else None,
+        errors=added_up(kind for outcome in outcomes for kind in outcome.errors),
     )
 
 
@@ -239,7 +239,7 @@ def of_all_ports(schema: pa.Schema, tables: Sequence[pa.Table | None], *, keys: 
 
 
 def _sum_counts(counts: Sequence[dict[str, int]]) -> dict[str, int]:
-    return {name: sum(one[name] for one in counts) for name in counts[0]}
+    return {name: sum(part[name] for part in counts) for name in counts[0]}
 
 
 def _not_none(values: Iterable[int | None]) -> list[int]:

@@ -47,7 +47,7 @@ class BothPorts:
             {**dict(zip(own, equal, strict=True)), EVENT_TIME: EVENT_TIME, REST: REST} for own in self.join.equal
         ]
         for port, names in zip(self._ports, self._names, strict=True):
-            names |= {one: f"{port.port}/{one}" for one in port.columns.names if one not in names}
+            names |= {name: f"{port.port}/{name}" for name in port.columns.names if name not in names}
         kept = [
             pa.field(self._names[port.port][name], port.columns.field(name).type)
             for port in self._ports
@@ -188,7 +188,7 @@ class JoinedPanesBatch:
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""
         outcome = self._window.save()
-        names, rejected = self._spec.results_schema.names, [one.table for one in self._quarantines]
+        names, rejected = self._spec.results_schema.names, [quarantine.table for quarantine in self._quarantines]
         return replace(
             outcome,
             results=None if outcome.results is None else outcome.results.rename_columns(names),

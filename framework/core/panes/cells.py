@@ -86,21 +86,21 @@ class PaneCells:
         """Return the states with those of rows, or of partial rows, in them."""
         pairs = [*zip(self._accumulators, self._states, strict=True)]
         if is_partial(table):
-            of_new = [state for one, state in pairs if not one.is_of_all]
+            of_new = [state for accumulator, state in pairs if not accumulator.is_of_all]
             later = states_of(table, of_new) * (len(pairs) // len(of_new))
-            return [one.merge(state, more, cells, n_cells) for (one, state), more in zip(pairs, later, strict=True)]
+            return [accumulator.merge(state, more, cells, n_cells) for (accumulator, state), more in zip(pairs, later, strict=True)]
         joined = []
-        for one, state in pairs:
+        for accumulator, state in pairs:
             rows, cells_of_rows, numbers = table, cells, seq
-            if one.begins_us is not None:
-                own = self._has(one, slices)
+            if accumulator.begins_us is not None:
+                own = self._has(accumulator, slices)
                 rows, cells_of_rows, numbers = table.filter(pa.array(own)), cells[own], seq[own]
-            joined.append(one.fold(state, cells_of_rows, n_cells, rows, numbers))
+            joined.append(accumulator.fold(state, cells_of_rows, n_cells, rows, numbers))
         return joined
 
-    def _has(self, one: GuardedAccumulator, slices: np.ndarray) -> np.ndarray:
+    def _has(self, accumulator: GuardedAccumulator, slices: np.ndarray) -> np.ndarray:
         """Return whether each slice is one of panes that have an aggregate that was added to the job."""
-        has: np.ndarray = slices >= int(self._lattice.slice_range(self._first_panes(one))[0][0])
+        has: np.ndarray = slices >= int(self._lattice.slice_range(self._first_panes(accumulator))[0][0])
         return has
 
     def insert_firing(self, rows: FiringRows) -> list[pa.Array]:
@@ -109,15 +109,15 @@ class PaneCells:
         slots = distinct(lattice.slots(parts.slices))
         self._load(distinct(np.concatenate([slots, lattice.slots_of_panes(distinct(fired.panes))])))
         self._changed = distinct(np.concatenate([self._changed, slots]))
-        has_lists = any(pa.types.is_nested(kind) for one in self._accumulators for kind in one.state_types())
+        has_lists = any(pa.types.is_nested(kind) for accumulator in self._accumulators for kind in accumulator.state_types())
         in_blocks = parts.in_blocks(_LISTS_AT_ONCE if has_lists else None)
-        found = [(block.firings, self._insert_parts(rows, parts, block)) for block in in_blocks]
+        inserted = [(block.firings, self._insert_parts(rows, parts, block)) for block in in_blocks]
         if self._forgets:
             is_last = fired.rows_after == 0
             self.forget(fired.codes[is_last], fired.panes[is_last])
         place = np.empty(len(fired.rows), dtype=np.int64)
-        place[np.concatenate([firings for firings, _ in found])] = np.arange(len(place))
-        columns = zip(*(results for firings, results in found if len(firings)), strict=True)
+        place[np.concatenate([firings for firings, _ in inserted])] = np.arange(len(place))
+        columns = zip(*(results for firings, results in inserted if len(firings)), strict=True)
         return [pa.concat_arrays(column).take(pa.array(place)) for column in columns]
 
     def _insert_parts(self, rows: FiringRows, parts: Parts, block: Block) -> list[pa.Array]:
@@ -132,10 +132,10 @@ class PaneCells:
             numbers[own] = np.arange(len(own))
             table, of_rows = table.take(pa.array(block.rows)), numbers[of_rows[block.rows]]
         states, part_rows = [], PartRows(table, of_rows, block.order, seq)
-        for one, state in zip(self._accumulators, self._states, strict=True):
-            known = [pa.concat_arrays(pair) for pair in zip(state, one.empty(1, self._no_rows), strict=True)]
-            own_rows = part_rows if one.begins_us is None else part_rows.only(self._has(one, slices))
-            states.append(versions.folded(one, known, own_rows, begins_anew=self._forgets and not one.is_of_all))
+        for accumulator, state in zip(self._accumulators, self._states, strict=True):
+            known = [pa.concat_arrays(pair) for pair in zip(state, accumulator.empty(1, self._no_rows), strict=True)]
+            own_rows = part_rows if accumulator.begins_us is None else part_rows.only(self._has(accumulator, slices))
+            states.append(versions.folded(accumulator, known, own_rows, begins_anew=self._forgets and not accumulator.is_of_all))
         codes, panes, rounds = (of[block.firings] for of in (rows.firings.codes, rows.firings.panes, parts.of_firings))
         index = CellIndex(self._codes, self._slices, self._lattice)
         results = [
@@ -146,10 +146,10 @@ class PaneCells:
         self._index = None
         return [pa.concat_arrays(column) for column in zip(*results, strict=True)]
 
-    def _first_panes(self, one: GuardedAccumulator) -> np.ndarray:
+    def _first_panes(self, accumulator: GuardedAccumulator) -> np.ndarray:
         """Return the first pane that has the aggregate, of one that was added to the job."""
-        assert one.begins_us is not None
-        return np.array([self._geometry.first_from(one.begins_us)])
+        assert accumulator.begins_us is not None
+        return np.array([self._geometry.first_from(accumulator.begins_us)])
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
         low, high = self._cells_of(panes).ranges(codes, panes)
@@ -174,20 +174,20 @@ class PaneCells:
     ) -> list[pa.Array]:
         """Return the results of pairs: of each the states `at[low[j]] .. at[high[j] - 1]` together."""
         finished, places = [], pa.array(at)
-        for one, state in zip(self._accumulators, states, strict=True):
-            if one is self._condition:
+        for accumulator, state in zip(self._accumulators, states, strict=True):
+            if accumulator is self._condition:
                 continue
             in_order = [column.take(places) for column in state]
-            if one.begins_us is None:
+            if accumulator.begins_us is None:
                 place = place_of(self._geometry, codes, panes)
-                finished.append(one.finish_ranges(in_order, low, high, place))
+                finished.append(accumulator.finish_ranges(in_order, low, high, place))
                 continue
-            own = panes >= self._first_panes(one)[0]
+            own = panes >= self._first_panes(accumulator)[0]
             if not own.any():
-                finished.append(one.nulls(len(codes)))
+                finished.append(accumulator.nulls(len(codes)))
                 continue
             place = place_of(self._geometry, codes[own], panes[own])
-            results = one.finish_ranges(in_order, low[own], high[own], place)
+            results = accumulator.finish_ranges(in_order, low[own], high[own], place)
             finished.append(take(results, np.where(own, np.cumsum(own) - 1, NO_ROW)))
         return finished
 
@@ -211,22 +211,22 @@ class PaneCells:
             codes: the partition of each cell.
             panes: its pane.
         """
-        one = self._condition
-        assert one is not None, "only a window with a condition has rows tried"
+        condition = self._condition
+        assert condition is not None, "only a window with a condition has rows tried"
         self._load(self._lattice.slots_of_panes(distinct(panes)))
         held = len(self._codes)
         both = np.concatenate([self._codes, codes]), np.concatenate([self._slices, panes])
         places = np.minimum(number_cells(*both)[0][held:], held)  # one after the last: a new cell
-        known = [pa.concat_arrays(pair) for pair in zip(self._states[-1], one.empty(1, self._no_rows), strict=True)]
+        known = [pa.concat_arrays(pair) for pair in zip(self._states[-1], condition.empty(1, self._no_rows), strict=True)]
         # A cell for each row, with the rows of its own cell until then: what they fold to is the same to the last bit.
         each = np.arange(len(cells))
         positions, offsets = gather_ranges(np.searchsorted(cells, cells), each + 1)
         trials = np.repeat(each, np.diff(offsets))
         begun = [column.take(pa.array(places[cells])) for column in known]
         tried = rows.take(pa.array(positions))
-        folded = one.fold(begun, trials, len(cells), tried, self._record.next_seq + positions)
+        folded = condition.fold(begun, trials, len(cells), tried, self._record.next_seq + positions)
         place = place_of(self._geometry, codes[cells], panes[cells])
-        holds: np.ndarray = one.finish(folded, place).fill_null(False).to_numpy(zero_copy_only=False)
+        holds: np.ndarray = condition.finish(folded, place).fill_null(False).to_numpy(zero_copy_only=False)
         return holds
 
     def forget(self, codes: np.ndarray, panes: np.ndarray) -> None:
@@ -236,11 +236,11 @@ class PaneCells:
         gone = number_cells(*both)[0][held:]
         keep = np.ones(held, dtype=np.bool_)
         keep[gone[gone < held]] = False
-        if any(one.is_of_all for one in self._accumulators):
+        if any(accumulator.is_of_all for accumulator in self._accumulators):
             begun = pa.array(np.where(keep, np.arange(held), held))
-            for place, one in enumerate(self._accumulators):
-                if not one.is_of_all:
-                    both_states = zip(self._states[place], one.empty(1, self._no_rows), strict=True)
+            for place, accumulator in enumerate(self._accumulators):
+                if not accumulator.is_of_all:
+                    both_states = zip(self._states[place], accumulator.empty(1, self._no_rows), strict=True)
                     self._states[place] = [pa.concat_arrays(pair).take(begun) for pair in both_states]
         else:
             self._codes, self._slices = self._codes[keep], self._slices[keep]
@@ -258,7 +258,7 @@ class PaneCells:
         """Return the cells at these positions as they are stored."""
         table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
         here = [[column.take(pa.array(at)) for column in state] for state in self._states]
-        return append_states(table, here, [one.number for one in self._accumulators])
+        return append_states(table, here, [accumulator.number for accumulator in self._accumulators])
 
     def _first_slice(self, open_panes: np.ndarray) -> int:
         """Return the first slice of the oldest of these panes; no slice is as great if there is none."""
@@ -278,8 +278,8 @@ class PaneCells:
         columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
         cells = pa.concat_tables([with_columns(table, columns) for table in tables]).combine_chunks()
         states = [
-            [pa.concat_arrays(parts) for parts in zip(*(self._stored(table, one) for table in tables), strict=True)]
-            for one in self._accumulators
+            [pa.concat_arrays(parts) for parts in zip(*(self._stored(table, accumulator) for table in tables), strict=True)]
+            for accumulator in self._accumulators
         ]
         slices = cells.column(SLICE_COLUMN).to_numpy()
         at = np.flatnonzero(slices >= self._first_slice(np.fromiter(self._record.panes, dtype=np.int64)))
@@ -294,9 +294,9 @@ class PaneCells:
         ]
         self._index = None
 
-    def _stored(self, table: pa.Table, one: GuardedAccumulator) -> State:
+    def _stored(self, table: pa.Table, accumulator: GuardedAccumulator) -> State:
         """Return the partial results in stored cells; empty ones if the aggregate was added since."""
-        kinds = {f"{one.number}.{part}": kind for part, kind in enumerate(one.state_types())}
-        if one.begins_us is not None and next(iter(kinds)) not in table.column_names:
-            return one.empty(table.num_rows, self._no_rows)
+        kinds = {f"{accumulator.number}.{part}": kind for part, kind in enumerate(accumulator.state_types())}
+        if accumulator.begins_us is not None and next(iter(kinds)) not in table.column_names:
+            return accumulator.empty(table.num_rows, self._no_rows)
         return [of_type(combine(table.column(name)), kind) for name, kind in kinds.items()]

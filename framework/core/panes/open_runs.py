@@ -26,8 +26,8 @@ def runs_of(panes: Iterable[int]) -> list[list[int]]:
         return []
     begins = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 2) > 1)
     ends = np.append(begins[1:], len(numbers)) - 1
-    found: list[list[int]] = np.stack([numbers[begins], numbers[ends]], axis=1).tolist()
-    return found
+    runs: list[list[int]] = np.stack([numbers[begins], numbers[ends]], axis=1).tolist()
+    return runs
 
 
 def count_open(numbers: Iterable[int], runs: Iterable[Mapping[str, Runs]]) -> int:
@@ -41,13 +41,13 @@ def count_open(numbers: Iterable[int], runs: Iterable[Mapping[str, Runs]]) -> in
     5
     """
     by_window: dict[str, list[Sequence[int]]] = {}
-    for one in runs:
-        for window, own in one.items():
+    for of_group in runs:
+        for window, own in of_group.items():
             by_window.setdefault(window, []).extend(own)
-    found = sum(numbers)
+    number = sum(numbers)
     for every in by_window.values():
         first, last = np.array(sorted(map(tuple, every)), dtype=np.int64).reshape(-1, 2).T
         before = np.maximum.accumulate(np.concatenate([first[:1] - 1, last]))[:-1]
         together = np.maximum(last - np.maximum(first - 1, before), 0).sum()
-        found += int(together) - int((last - first + 1).sum())
-    return found
+        number += int(together) - int((last - first + 1).sum())
+    return number

@@ -114,7 +114,7 @@ class PaneResults(ResultRows):
         if self._spec.has_groups and columns:
             at, columns = exploded(columns[0])
             codes, panes = codes[at], panes[at]
-            refinements, finals, reasons = (one.take(pa.array(at)) for one in (refinements, finals, reasons))
+            refinements, finals, reasons = (column.take(pa.array(at)) for column in (refinements, finals, reasons))
         nowhere = panes == NO_PANE
         somewhere = np.where(nowhere, 0, panes)
         edges = (self._geometry.starts(somewhere), self._geometry.ends(somewhere))
@@ -262,8 +262,8 @@ class AggregatePaneOutput:
             return values
         order = pa.array(np.argsort(np.concatenate([rows, gaps])))
         return [
-            pa.concat_arrays([of_type(one, value.type), value]).take(order)
-            for one, value in zip(columns, values, strict=True)
+            pa.concat_arrays([of_type(column, value.type), value]).take(order)
+            for column, value in zip(columns, values, strict=True)
         ]
 
 

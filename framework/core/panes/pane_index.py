@@ -28,8 +28,8 @@ def number_cells(codes: np.ndarray, slices: np.ndarray) -> tuple[np.ndarray, np.
     (array([0, 0, 1]), array([4, 5]), array([-1, -1]))
     """
     places = SlicePlaces(slices)
-    cells, found = first_seen(codes * places.span + places.of(slices))
-    return cells, found // places.span, places.slices(found % places.span)
+    cells, appearing = first_seen(codes * places.span + places.of(slices))
+    return cells, appearing // places.span, places.slices(appearing % places.span)
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ class Tally:
             return cls(codes, slices, np.bincount(cells, numbers).astype(np.int64), cells, None)
         keys = codes * places.span + places.of(slices)
         counts = np.bincount(keys, numbers)
-        found = np.flatnonzero(counts)
-        counts = counts[found].astype(np.int64)
-        return cls(found // places.span, places.slices(found % places.span), counts, keys, found)
+        held = np.flatnonzero(counts)
+        counts = counts[held].astype(np.int64)
+        return cls(held // places.span, places.slices(held % places.span), counts, keys, held)
 
     @property
     def cells(self) -> np.ndarray:
@@ -167,5 +167,5 @@ class CellIndex(SortedCells):
         """Return (codes, panes) as `pairs`, from what `_places_among` returned."""
         at, offsets = gather_ranges(first, end)
         n_codes = int(self._present[-1]) + 1
-        found = distinct(at * n_codes + np.repeat(self._cells // self._places.span, np.diff(offsets)))
-        return found % n_codes, panes[found // n_codes]
+        pairs = distinct(at * n_codes + np.repeat(self._cells // self._places.span, np.diff(offsets)))
+        return pairs % n_codes, panes[pairs // n_codes]

@@ -170,10 +170,10 @@ class FiringRows:
         """Cut the rows of each partition and slice at all firings of the partition."""
         rounds = self.rounds()
         cells, _, _ = number_cells(self.codes, self.slices)
-        numbers, found = first_seen(cells * (int(rounds.max()) + 1) + rounds)
-        by_cell = np.argsort(found)
-        place = np.empty(len(found), dtype=np.int64)
-        place[by_cell] = np.arange(len(found))
+        numbers, appearing = first_seen(cells * (int(rounds.max()) + 1) + rounds)
+        by_cell = np.argsort(appearing)
+        place = np.empty(len(appearing), dtype=np.int64)
+        place[by_cell] = np.arange(len(appearing))
         of_rows = place[numbers]
         order = stable_order(of_rows)
         first = order[np.flatnonzero(np.diff(of_rows[order], prepend=-1))]

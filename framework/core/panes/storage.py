@@ -117,8 +117,8 @@ class RowStorage:
         """Read the values that have one of these slots, which are ascending, and are not in memory yet."""
         for run in self._runs_with(slots):
             if run not in self._tables:
-                values = (self._store.read(ROWS_KIND, run[0], _number(run, one)) for one in range(self._runs[run]))
-                self._tables[run] = [decode_rows(one, self._columns, self._history.carried_since) for one in values]
+                values = (self._store.read(ROWS_KIND, run[0], _number(run, number)) for number in range(self._runs[run]))
+                self._tables[run] = [decode_rows(value, self._columns, self._history.carried_since) for value in values]
 
     def retain(self, slots: np.ndarray) -> None:
         """Remove the values that have none of these slots, which are ascending."""
@@ -152,8 +152,8 @@ class RowStorage:
                 self._tables[run].append(value)
 
     def _remove(self, run: tuple[int, int]) -> None:
-        for one in range(self._runs.pop(run)):
-            self._store.remove(ROWS_KIND, run[0], _number(run, one))
+        for number in range(self._runs.pop(run)):
+            self._store.remove(ROWS_KIND, run[0], _number(run, number))
         self._tables.pop(run, None)
 
     def _crowd(self, slots: np.ndarray) -> list[tuple[int, int]]:
@@ -166,7 +166,7 @@ class RowStorage:
     def _runs_with(self, slots: np.ndarray) -> list[tuple[int, int]]:
         runs = [*self._runs]
         has = _overlap(*self._bounds(runs), slots)
-        return [run for run, one in zip(runs, has.tolist(), strict=True) if one]
+        return [run for run, has_one in zip(runs, has.tolist(), strict=True) if has_one]
 
     def _bounds(self, runs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
         """Return the first slot of each run, and the one after its last."""

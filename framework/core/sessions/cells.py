@@ -37,15 +37,15 @@ class SessionCells:
         self._gap = gap
         self._codes = np.empty(0, dtype=np.int64)
         self._slices = np.empty(0, dtype=np.int64)
-        self._states: list[State] = [[pa.array([], t) for t in one.state_types()] for one in accumulators]
+        self._states: list[State] = [[pa.array([], t) for t in accumulator.state_types()] for accumulator in accumulators]
 
     def load(self, tables: list[pa.Table]) -> None:
         columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
         cells = pa.concat_tables([with_columns(table, columns) for table in tables]).combine_chunks()
         self._codes = np.concatenate([self._codes, self._keys.encode(cells)])
         self._slices = np.concatenate([self._slices, cells.column(SLICE_COLUMN).to_numpy()])
-        for place, one in enumerate(self._accumulators):
-            kinds = {f"{one.number}.{part}": kind for part, kind in enumerate(one.state_types())}
+        for place, accumulator in enumerate(self._accumulators):
+            kinds = {f"{accumulator.number}.{part}": kind for part, kind in enumerate(accumulator.state_types())}
             self._states[place] = [
                 pa.concat_arrays([held, *(of_type(combine(table.column(name)), kind) for table in tables)])
                 for held, (name, kind) in zip(self._states[place], kinds.items(), strict=True)
@@ -60,7 +60,7 @@ class SessionCells:
         cells, count = cells[held:], len(self._codes)
         pairs = zip(self._accumulators, self._states, strict=True)
         if is_partial(table):
-            of_new = [state for one, state in zip(self._accumulators, self._states, strict=True) if not one.is_of_all]
+            of_new = [state for accumulator, state in zip(self._accumulators, self._states, strict=True) if not accumulator.is_of_all]
             later = states_of(table, of_new) * (len(self._states) // len(of_new))
             self._states = [a.merge(held, own, cells, count) for (a, held), own in zip(pairs, later, strict=True)]
         else:
@@ -71,15 +71,15 @@ class SessionCells:
         order, low, high = self._ranges(sessions)
         states = [[column.take(pa.array(order)) for column in state] for state in self._states]
         return [
-            one.finish_ranges(state, low, high, place) for one, state in zip(self._accumulators, states, strict=True)
+            accumulator.finish_ranges(state, low, high, place) for accumulator, state in zip(self._accumulators, states, strict=True)
         ]
 
     def forget(self, sessions: SessionColumns) -> None:
         held = self._are_of(sessions)
         begun = pa.array(np.where(held, len(held), np.arange(len(held))))
-        for place, one in enumerate(self._accumulators):
-            if not one.is_of_all:
-                with_empty = zip(self._states[place], one.empty(1, self._no_rows), strict=True)
+        for place, accumulator in enumerate(self._accumulators):
+            if not accumulator.is_of_all:
+                with_empty = zip(self._states[place], accumulator.empty(1, self._no_rows), strict=True)
                 self._states[place] = [pa.concat_arrays(pair).take(begun) for pair in with_empty]
 
     def remove(self, sessions: SessionColumns) -> None:
@@ -105,15 +105,15 @@ class SessionCells:
         """Return the cells at these positions as they are stored."""
         table = with_keys(pa.table({SLICE_COLUMN: self._slices[at]}), self._keys, self._codes[at])
         here = [[column.take(pa.array(at)) for column in state] for state in self._states]
-        return append_states(table, here, [one.number for one in self._accumulators])
+        return append_states(table, here, [accumulator.number for accumulator in self._accumulators])
 
     def _are_of(self, sessions: SessionColumns) -> np.ndarray:
         """Return whether each cell is one of these sessions."""
         order, low, high = self._ranges(sessions)
         edges = np.bincount(low, minlength=len(order) + 1) - np.bincount(high, minlength=len(order) + 1)
-        found = np.zeros(len(order), dtype=np.bool_)
-        found[order] = np.cumsum(edges)[:-1] > 0
-        return found
+        are_of = np.zeros(len(order), dtype=np.bool_)
+        are_of[order] = np.cumsum(edges)[:-1] > 0
+        return are_of
 
     def _ranges(self, sessions: SessionColumns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return (order, low, high): the cells by partition and slice, and the range of them that each session has."""

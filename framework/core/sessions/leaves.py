@@ -115,28 +115,28 @@ class Leaves:
     @property
     def sessions(self) -> int:
         """Number of open sessions, as far as the records know."""
-        return sum([one[SESSIONS] for one in self.records.values()])
+        return sum([record[SESSIONS] for record in self.records.values()])
 
     @property
     def all_sessions(self) -> int:
         """Number of open sessions, those in archives too."""
-        return self.sessions + sum([one[SESSIONS] for one in self.archives.values()])
+        return self.sessions + sum([record[SESSIONS] for record in self.archives.values()])
 
     @property
     def due(self) -> int | None:
         """The least watermark, us, at which a session has something to do; None: none is open."""
-        due = [one[DUE] for one in self.records.values() if one[SESSIONS]]
-        return min(due + [one[DUE] for one in self.archives.values()], default=None)
+        due = [record[DUE] for record in self.records.values() if record[SESSIONS]]
+        return min(due + [record[DUE] for record in self.archives.values()], default=None)
 
     @property
     def due_by_clock(self) -> int | None:
         """When the wall clock next makes a session fire, us; None: never."""
-        return min([one[CLOCK] for one in self.records.values() if one[CLOCK] >= 0], default=None)
+        return min([record[CLOCK] for record in self.records.values() if record[CLOCK] >= 0], default=None)
 
     def known(self, leaf: int) -> list[int]:
         """Return the record of a leaf, or of the archive that is stored as one."""
-        found = self.archives.get(leaf - ARCHIVES) if leaf >= ARCHIVES else self.records.get(leaf)
-        return no_sessions() if found is None else found
+        record = self.archives.get(leaf - ARCHIVES) if leaf >= ARCHIVES else self.records.get(leaf)
+        return no_sessions() if record is None else record
 
     def split(self, leaf: int) -> tuple[int, int]:
         """Put two leaves in the place of one, and return them."""
@@ -158,10 +158,10 @@ class Leaves:
         pair = (leaf, other)
         if other == leaf or other not in self.records or leaf not in self.records:
             return None
-        is_known = all(one in loaded or not self.records[one][SESSIONS] for one in pair)
+        is_known = all(leaf in loaded or not self.records[leaf][SESSIONS] for leaf in pair)
         sessions, new = (
             sum(numbers)
-            for numbers in zip(*((self.records[one][SESSIONS], changed.get(one, 0)) for one in pair), strict=True)
+            for numbers in zip(*((self.records[leaf][SESSIONS], changed.get(leaf, 0)) for leaf in pair), strict=True)
         )
         return pair if is_known and self.is_small(sessions, new) else None
 
@@ -205,6 +205,6 @@ def _hashes(column: pa.Array) -> np.ndarray:
     valid = pc.is_valid(column).to_numpy(zero_copy_only=False)
     values = column.drop_null()
     if not is_hashable(values.type):
-        values = pa.array([str(one) for one in values.to_pylist()], pa.string())
+        values = pa.array([str(value) for value in values.to_pylist()], pa.string())
     hashes[valid] = stable_hashes(values)
     return hashes

@@ -92,11 +92,11 @@ class SessionColumns:
 
     def take(self, at: np.ndarray) -> SessionColumns:
         """Return those at these positions, or of a mask."""
-        return SessionColumns(*(getattr(self, one.name)[at] for one in fields(self)))
+        return SessionColumns(*(getattr(self, column.name)[at] for column in fields(self)))
 
     def plus(self, others: SessionColumns) -> SessionColumns:
         """Return these, and others behind them."""
-        pairs = ((getattr(self, one.name), getattr(others, one.name)) for one in fields(self))
+        pairs = ((getattr(self, column.name), getattr(others, column.name)) for column in fields(self))
         return SessionColumns(*(np.concatenate(pair) for pair in pairs))
 
     @property
@@ -117,7 +117,7 @@ class OpenSessions:
         """Begin with none; `taken_back` are the result columns, where a firing takes back the results before."""
         self._keys = keys
         left_out = () if fires_by_clock else (ARRIVED_COLUMN, DUE_COLUMN)
-        self._stored = pa.schema([one for one in _STORED if one.name not in left_out])
+        self._stored = pa.schema([field for field in _STORED if field.name not in left_out])
         self.columns = SessionColumns.none()
         self._standing = StandingResults(taken_back)
 
@@ -127,7 +127,7 @@ class OpenSessions:
     def add_stored(self, tables: list[pa.Table]) -> None:
         """Add sessions as `stored` returned them."""
         schema = pa.schema([*self._keys.schema, *self._stored])
-        table = pa.concat_tables([with_columns(one, schema) for one in tables]).combine_chunks()
+        table = pa.concat_tables([with_columns(stored, schema) for stored in tables]).combine_chunks()
         codes = self._keys.encode(table)
         values = [table.column(name).to_numpy() for name in self._stored.names]
         values += [np.full(len(codes), NEVER)] * (len(_STORED) - len(self._stored))
@@ -157,8 +157,8 @@ class OpenSessions:
             rows: intervals that join them, or begin one.
             labels: of the sessions at `at`, then of `rows`.
         """
-        found, group = ranked(labels)
-        has_rows = np.zeros(len(found), dtype=np.bool_)
+        distinct_labels, group = ranked(labels)
+        has_rows = np.zeros(len(distinct_labels), dtype=np.bool_)
         has_rows[group[len(at) :]] = True
         touched = has_rows[group[: len(at)]]
         renumbered = np.cumsum(has_rows) - 1

@@ -83,7 +83,7 @@ class SessionRows:
     def results(self, sessions: SessionColumns, place: PlaceOf) -> list[pa.Array]:
         """Return the finished aggregates of each session."""
         rows, offsets = self.content(sessions)
-        return [one.from_content(rows, offsets, place) for one in self._accumulators]
+        return [accumulator.from_content(rows, offsets, place) for accumulator in self._accumulators]
 
     def remove(self, sessions: SessionColumns) -> None:
         self._absorb_leaves(sessions)
@@ -130,7 +130,7 @@ class SessionRows:
         if leaf not in self._loaded and record[ROW_VALUES]:
             values = (self._store.read(ROWS_KIND, leaf, number) for number in range(record[ROW_VALUES]))
             known = self._history.carried_since
-            self._loaded[leaf] = pa.concat_tables([decode_rows(one, self._schema, known) for one in values])
+            self._loaded[leaf] = pa.concat_tables([decode_rows(value, self._schema, known) for value in values])
 
 
 def _ranges(rows: pa.Table, keys: PartitionKeys, sessions: SessionColumns) -> tuple[pa.Table, np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ class AllOfEviction:
         self.begin_after = np.maximum(self._count.begin_after, self._time.begin_after)
 
     def begin_at(self, codes: np.ndarray, instants: np.ndarray, ends: np.ndarray) -> np.ndarray:
-        by_count, by_time = (one.begin_at(codes, instants, ends) for one in (self._count, self._time))
+        by_count, by_time = (policy.begin_at(codes, instants, ends) for policy in (self._count, self._time))
         begin: np.ndarray = np.maximum(by_count, by_time)
         return begin
 

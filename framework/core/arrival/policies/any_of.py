@@ -107,18 +107,18 @@ class AnyOfPolicy(RunningPolicy):
             return _Turns(code=code, at=end_at[code], end=round_rows.sizes[code], is_timed=is_timed)
         require_bounded((end_at[is_due] - due[is_due]) // self._size_us + 1, self._size_us)
         is_full = (round_rows.sizes - begin >= self._size) & (round_rows.sizes > round_rows.old_counts)
-        found: list[tuple[np.ndarray, ...]] = []
+        turns_of_partitions: list[tuple[np.ndarray, ...]] = []
         first = round_rows.first_of_code
-        for one in np.flatnonzero(is_due | is_full).tolist():
-            at = round_rows.at[first[one] : first[one + 1]].tolist()
-            old = int(round_rows.old_counts[one])
+        for code in np.flatnonzero(is_due | is_full).tolist():
+            at = round_rows.at[first[code] : first[code + 1]].tolist()
+            old = int(round_rows.old_counts[code])
             walk = _Walk(self._size, self._size_us, partitions, at, old)
-            due[one] = walk.go(int(begin[one]), int(due[one]), int(end_at[one]))
-            found += [(np.full(len(turns[0]), one), *turns) for turns in walk.turns]
-        if not found:
+            due[code] = walk.go(int(begin[code]), int(due[code]), int(end_at[code]))
+            turns_of_partitions += [(np.full(len(turns[0]), code), *turns) for turns in walk.turns]
+        if not turns_of_partitions:
             none = np.empty(0, dtype=np.int64)
             return _Turns(code=none, at=none, end=none, is_timed=none.astype(bool))
-        codes, ats, ends, timed = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        codes, ats, ends, timed = (np.concatenate(arrays) for arrays in zip(*turns_of_partitions, strict=True))
         return _Turns(code=codes, at=ats, end=ends, is_timed=timed)
 
 

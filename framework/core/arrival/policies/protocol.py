@@ -61,23 +61,23 @@ class Tumbles:
         """Return the evictions, a table for each cause; an aggregate has a result for each that evicts something."""
         return [
             EventTable(
-                code=self.code[one.which],
-                at=self.at[one.which],
-                row=self.row[one.which],
-                low=self.low[one.which],
-                high=self.high[one.which],
+                code=self.code[cause.which],
+                at=self.at[cause.which],
+                row=self.row[cause.which],
+                low=self.low[cause.which],
+                high=self.high[cause.which],
                 kind=EventType.EVICTION,
-                cause=one.cause,
-                phase=one.phase,
-                reason=one.reason,
+                cause=cause.cause,
+                phase=cause.phase,
+                reason=cause.reason,
             )
-            for one in self.causes
+            for cause in self.causes
         ]
 
     @property
     def order_of_events(self) -> np.ndarray:
         """Which tumble each of the events is, table after table."""
-        return np.concatenate([one.which for one in self.causes])
+        return np.concatenate([cause.which for cause in self.causes])
 
     def final_begin(self, count: int) -> np.ndarray:
         """Return where the open window of each partition 0..count-1 begins after the round."""
@@ -90,8 +90,8 @@ def make_tumbles(
     code: np.ndarray, high: np.ndarray, at: np.ndarray, row: np.ndarray, *, cause: Cause, phase: Phase, reason: Reason
 ) -> Tumbles:
     """Return tumbles of one cause, given sorted by (code, high); `low` follows from the order."""
-    one = TumbleCause(which=np.arange(len(code)), cause=cause, phase=phase, reason=reason)
-    return Tumbles(code=code, high=high, low=low_of(code, high), at=at, row=row, causes=(one,))
+    sole_cause = TumbleCause(which=np.arange(len(code)), cause=cause, phase=phase, reason=reason)
+    return Tumbles(code=code, high=high, low=low_of(code, high), at=at, row=row, causes=(sole_cause,))
 
 
 def low_of(code: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -252,11 +252,11 @@ class RowEviction:
         """Return the listed contents of these pairs, by index."""
         if not self.listed_sparse:
             return {}
-        found = {}
+        positions = {}
         for index, pair in enumerate(zip(codes.tolist(), ends.tolist(), strict=True)):
             if pair in self.listed_sparse:
-                found[index] = np.array(self.listed_sparse[pair], dtype=np.int64)
-        return found
+                positions[index] = np.array(self.listed_sparse[pair], dtype=np.int64)
+        return positions
 
     def events(self) -> list[EventTable]:
         """Return one eviction before each insertion that evicts; INITIAL_FULL just before a partition's first one."""
