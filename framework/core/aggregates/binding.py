@@ -200,8 +200,8 @@ def _sum(columns: tuple[str, ...], kind: pa.DataType, *, mean: bool) -> Accumula
         return ExactSum(inputs=columns, mean=mean, output=kind)
     if not pa.types.is_decimal(kind):
         return ExactSum(inputs=columns, mean=mean, output=pa.float64() if mean else pa.int64())
-    more, further = (4, 4) if mean else (10, 0)
-    scale = min(kind.scale + further, _MOST_DIGITS)
+    more, more_digits = (4, 4) if mean else (10, 0)
+    scale = min(kind.scale + more_digits, _MOST_DIGITS)
     return ExactSum(
         inputs=columns,
         mean=mean,

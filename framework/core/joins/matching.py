@@ -42,11 +42,11 @@ def equal_codes(new: Sequence[pa.ChunkedArray], kept: Sequence[pa.ChunkedArray])
     """
     codes, others = _codes_of_column(new[0], kept[0])
     for column, other in zip(new[1:], kept[1:], strict=True):
-        further, others_further = _codes_of_column(column, other)
-        span = int(further.max(initial=0)) + 1
+        of_column, others_of_column = _codes_of_column(column, other)
+        span = int(of_column.max(initial=0)) + 1
         codes, others = (
             np.where((before == UNEQUAL) | (own == UNEQUAL), UNEQUAL, before * span + own)
-            for before, own in ((codes, further), (others, others_further))
+            for before, own in ((codes, of_column), (others, others_of_column))
         )
         # Numbered anew after each column, so that the product of two stays far from the end of int64.
         known = distinct(codes[codes != UNEQUAL])

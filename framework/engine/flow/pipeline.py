@@ -204,7 +204,7 @@ class InputPort:
 class Pipeline:
     """Intake and plan of one job: all that is needed to build its streaming plan.
 
-    `intake` is that of port 0, which is the only one unless there are `further` ones.
+    `intake` is that of port 0, which is the only one unless there are `other_ports`.
     """
 
     intake: Intake
