@@ -81,21 +81,23 @@ def _of_groups(stream: Input, given: Mapping[str, Any], aggregates: Mapping[str,
         what = 'results="retracting"' if isinstance(window, TimeInterval) else f"a {type(window).__name__}"
         raise DeclarationError(f"group_within is for the panes of a TimeInterval, and not with {what}")
     if window.fires_when is not None:
-        raise DeclarationError(
-            f"fires_when is {window.fires_when!r}, a rule for one result; leave out group_within"
-        )
+        raise DeclarationError(f"fires_when is {window.fires_when!r}, a rule for one result; leave out group_within")
     if window.fill is not None:
         raise DeclarationError(f"fill is {window.fill!r}, of one result a pane; leave out group_within")
     columns = given["group_within"]
     if isinstance(columns, str | list | tuple):
-        columns = [intake.find("group_within", column) for column in ([columns] if isinstance(columns, str) else columns)]
+        columns = [
+            intake.find("group_within", column) for column in ([columns] if isinstance(columns, str) else columns)
+        ]
     return of_groups(aggregates, columns, given.get("top"), given.get("by"), intake.partition_by)
 
 
 def with_several_windows(pipelines: Mapping[str, Pipeline]) -> Computation:
     """Return what is computed of several windows on the rows of one stream, by the pipeline of each alone."""
     first = next(iter(pipelines.values()))
-    conditions = {column: where for pipeline in pipelines.values() for column, where in pipeline.intake.conditions.items()}
+    conditions = {
+        column: where for pipeline in pipelines.values() for column, where in pipeline.intake.conditions.items()
+    }
     intake = replace(first.intake, conditions=conditions)
     read = {column for pipeline in pipelines.values() for column in pipeline.spec.columns.names}
     spec = JobSpec(
@@ -133,8 +135,8 @@ def with_operator(
             )
         if isinstance(stream.window, PaneFiringOptions) and stream.window.fires_when is not None:
             raise DeclarationError(
-                f"fires_when is {stream.window.fires_when!r}, a condition over aggregates; an operator has none, so leave "
-                "it out, or use .aggregate(...)"
+                f"fires_when is {stream.window.fires_when!r}, a condition over aggregates; an operator has none, so "
+                "leave it out, or use .aggregate(...)"
             )
         if isinstance(stream.window, FiringOptions) and stream.window.results != "accumulating":
             raise DeclarationError(
@@ -154,7 +156,9 @@ def with_operator(
         raise DeclarationError(
             f"the event times of the inputs are of two types, timestamp and timestamp_ntz ({named}); cast one of them"
         )
-    first, *other_ports = [port_spec(stream.intake, stream.window, set(stream.intake.user_columns)) for stream in inputs]
+    first, *other_ports = [
+        port_spec(stream.intake, stream.window, set(stream.intake.user_columns)) for stream in inputs
+    ]
     spec = JobSpec(
         **vars(first),
         operator=OperatorWithListeners(operator, tuple(listeners)) if listeners else operator,
@@ -174,6 +178,7 @@ def _require_instances(what: str, given: Sequence[object], kind: type) -> None:
 
 
 def joined(intakes: Sequence[Intake], ports: Sequence[PortSpec], join: Join, output: pa.Schema) -> Computation:
+    """Return what is computed of the rows of two ports, whose results have these columns."""
     first, second = ports
     spec = JobSpec(**vars(first), join=join, output=output, other_ports=(second,), pane_time=intakes[0].pane_time)
     return computation(intakes, spec)

@@ -77,9 +77,7 @@ def fitting_window(intake: Intake, window: Any) -> Window:
                 f"zone is {window.zone!r}, but the event time {intake.event_time!r} is a timestamp_ntz, "
                 "which is in no zone; give zone='UTC' for the calendar that it is in, or cast it to timestamp"
             )
-        if isinstance(window, Session):
-            window = _with_found_gap(window, intake)
-        return window
+        return _with_found_gap(window, intake) if isinstance(window, Session) else window
     options = {"idle_after": intake.idle, "watermark_by": intake.watermark_by}
     for option, given in (options | {"dedupe": intake.dedupe}).items():
         if given is not None:
@@ -115,9 +113,7 @@ def input_of(intake: Intake, window: Window) -> Input:
 def _in_arrival_order(intake: Intake, window: ArrivalWindow) -> Intake:
     limit = window.partition_eviction
     if limit is not None and not intake.partition_by:
-        raise DeclarationError(
-            f"partition_eviction is {limit!r}, but the window has no partitions: use partition_by"
-        )
+        raise DeclarationError(f"partition_eviction is {limit!r}, but the window has no partitions: use partition_by")
     marked = bool(intake.punctuation or intake.marks or intake.has_mark_column)
     require_implementations(window)
     if tumbles_at_marks(window) and not marked:

@@ -132,7 +132,9 @@ class Ports(Displayed):
         intakes, windows = [stream.intake for stream in self._inputs], [stream.window for stream in self._inputs]
         require_two_with_times("join()", intakes)
         require_equal_panes(windows)
-        specs = [port_spec(intake, window, {*intake.user_columns}) for intake, window in zip(intakes, windows, strict=True)]
+        specs = [
+            port_spec(intake, window, {*intake.user_columns}) for intake, window in zip(intakes, windows, strict=True)
+        ]
         join, output = join_of(intakes, specs, how, on, of_panes=True)
         return joined(intakes, specs, join, output)
 

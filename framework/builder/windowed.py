@@ -263,7 +263,9 @@ class StreamWithWindow(Displayed):
         """
         options = {"group_within": group_within, "top": top, "by": by}
         aggregates |= {name: option for name, option in options.items() if isinstance(option, Aggregate)}
-        given = {name: option for name, option in options.items() if not (option is None or isinstance(option, Aggregate))}
+        given = {
+            name: option for name, option in options.items() if not (option is None or isinstance(option, Aggregate))
+        }
         if unnamed or not aggregates:
             without = f", and {', '.join(map(str, unnamed))} has no name" if unnamed else ""
             raise DeclarationError(f"aggregate() needs at least one result column, such as n=agg.count(){without}")

@@ -130,7 +130,9 @@ class GuardedAccumulator:
     def finish_ranges(self, state: State, lo: Ints, hi: Ints, place: PlaceOf) -> pa.Array:
         """Return the result of cells `lo[j] .. hi[j] - 1` for each j."""
         accumulator = self._accumulator
-        return self._each(len(lo), place, lambda a, b: accumulator.finish(accumulator.merge_ranges(state, lo[a:b], hi[a:b])))
+        return self._each(
+            len(lo), place, lambda a, b: accumulator.finish(accumulator.merge_ranges(state, lo[a:b], hi[a:b]))
+        )
 
     def from_content(self, rows: pa.Table, offsets: Ints, place: PlaceOf) -> pa.Array:
         """Return the result of each group of rows `offsets[j] .. offsets[j + 1] - 1`."""

@@ -152,7 +152,9 @@ class JobSpec(PortSpec):
         histories = {name: History.of(recorded) for name, recorded in declarations_by_window(declaration).items()}
         if not self.windows:
             return replace(self, history=histories[""])
-        return replace(self, windows={name: replace(spec, history=histories[name]) for name, spec in self.windows.items()})
+        return replace(
+            self, windows={name: replace(spec, history=histories[name]) for name, spec in self.windows.items()}
+        )
 
     @property
     def reach_us(self) -> int:

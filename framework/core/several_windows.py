@@ -31,7 +31,9 @@ class SeveralWindowsBatch:
     ) -> None:
         """Load each by `make`, from its own part of the store."""
         self._spec = spec
-        self._windows = {name: make(window_spec, WindowStore(store, name)) for name, window_spec in spec.windows.items()}
+        self._windows = {
+            name: make(window_spec, WindowStore(store, name)) for name, window_spec in spec.windows.items()
+        }
         self._counts = RowCounts()
 
     @property
@@ -63,7 +65,11 @@ class SeveralWindowsBatch:
         """Write what changed and return what the batch did."""
         outcomes = {name: window.save() for name, window in self._windows.items()}
         every, schema = [*outcomes.values()], self._spec.rejected_schema
-        rejected = [of_window(outcome.rejected, name, schema) for name, outcome in outcomes.items() if outcome.rejected is not None]
+        rejected = [
+            of_window(outcome.rejected, name, schema)
+            for name, outcome in outcomes.items()
+            if outcome.rejected is not None
+        ]
         return BatchOutcome(
             results=None,
             rejected=pa.concat_tables(rejected) if rejected else None,

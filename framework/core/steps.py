@@ -203,7 +203,9 @@ def merge_outcomes(spec: JobSpec, outcomes: Sequence[BatchOutcome]) -> BatchOutc
         open_runs={f"{n}": runs for n, outcome in enumerate(outcomes) for runs in outcome.open_runs.values()},
         watermark=max(_not_none(outcome.watermark for outcome in outcomes), default=None),
         kept_rows=sum(kept_rows) if kept_rows else None,
-        outage_counts=_sum_counts(outages) | {"back_us": max(outage["back_us"] for outage in outages)} if outages else None,
+        outage_counts=_sum_counts(outages) | {"back_us": max(outage["back_us"] for outage in outages)}
+        if outages
+        else None,
         errors=added_up(kind for outcome in outcomes for kind in outcome.errors),
     )
 

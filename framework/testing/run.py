@@ -171,8 +171,8 @@ def _computing(
     kind: str, computed: Any, options: Mapping[str, Any], *, has_ports: bool
 ) -> tuple[Callable[[Sequence[Any]], Computation], dict[str, Any]]:
     """Return what makes the computation of the streams, and the options that are left: those of each stream."""
-    from panekeeper.framework.builder.windowed import StreamWithWindow, windowed
     from panekeeper.framework.builder.ports import ports as ports_of
+    from panekeeper.framework.builder.windowed import StreamWithWindow, windowed
 
     steps: dict[str, Callable[..., Any]] = {
         "aggregates": StreamWithWindow.aggregate,

@@ -13,10 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from panekeeper.framework.core.arrival.batched import skip_overdue
-from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import timer_period
 from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.round import ends_of
 from panekeeper.framework.declarations.errors import InputError
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding

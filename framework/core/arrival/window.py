@@ -12,12 +12,12 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.evaluate import first_due, starts_full, timer_period
 from panekeeper.framework.core.arrival.policies.protocol import RunningPolicy
 from panekeeper.framework.core.arrival.policies.registry import running_policy
+from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.round import Round, RoundRows, ends_of, stop_timers
 from panekeeper.framework.core.arrival.timers import Timers
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec

@@ -18,9 +18,9 @@ from panekeeper.framework.core.panes.firing_rules import (
     FIRINGS_KIND,
     NEW_COLUMN,
 )
+from panekeeper.framework.core.panes.folding import SLICE_COLUMN
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.pane_index import number_cells
-from panekeeper.framework.core.panes.folding import SLICE_COLUMN
 from panekeeper.framework.core.panes.refinements import (
     BEFORE_COLUMN,
     COUNT_COLUMN,

@@ -18,8 +18,8 @@ from panekeeper.framework.core.joins.matching import UNEQUAL, matches
 from panekeeper.framework.core.panes.batch import PaneParts, TimeIntervalBatch
 from panekeeper.framework.core.panes.output import PaneResults, firings_of
 from panekeeper.framework.core.panes.protocol import PaneContents, PaneOutput, PaneTransition
-from panekeeper.framework.core.panes.rows import PaneRows
 from panekeeper.framework.core.panes.row_firings import FiringRows
+from panekeeper.framework.core.panes.rows import PaneRows
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.steps import BatchOutcome, Flush, PortStep, Rows, Watermark, of_all_ports
@@ -85,9 +85,7 @@ class JoinedPaneOutput:
 
     has_ordered_drops = False
 
-    def __init__(
-        self, both: BothPorts, buffer: PaneRows, results: PaneResults, quarantines: list[Quarantine]
-    ) -> None:
+    def __init__(self, both: BothPorts, buffer: PaneRows, results: PaneResults, quarantines: list[Quarantine]) -> None:
         self._both, self._buffer, self._results, self._quarantines = both, buffer, results, quarantines
 
     def on_insert(self, table: pa.Table, codes: np.ndarray, oldest: np.ndarray, newest: np.ndarray) -> None:

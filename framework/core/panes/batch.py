@@ -9,6 +9,7 @@ from panekeeper.framework.core.aggregates.binding import bind
 from panekeeper.framework.core.event_time_batch import EventTimeBatch
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, bind_guarded
 from panekeeper.framework.core.job_spec import JobSpec
+from panekeeper.framework.core.panes.cells import CONDITION_NUMBER, PaneCells
 from panekeeper.framework.core.panes.fills import Fills
 from panekeeper.framework.core.panes.fires_at_end import FiresAtEnd
 from panekeeper.framework.core.panes.fires_by_rules import FiresByRules
@@ -25,7 +26,6 @@ from panekeeper.framework.core.panes.output import (
 from panekeeper.framework.core.panes.protocol import PaneContents, PaneFirings, PaneOutput
 from panekeeper.framework.core.panes.refinements import Refinements
 from panekeeper.framework.core.panes.rows import PaneRows
-from panekeeper.framework.core.panes.cells import CONDITION_NUMBER, PaneCells
 from panekeeper.framework.core.panes.window import TimeIntervalWindow
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
@@ -105,7 +105,5 @@ def _contents_and_output(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:
     no_rows = spec.columns.empty_table()
     if spec.discards:
         accumulators += bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history, is_of_all=True)
-    slices = PaneCells(
-        accumulators, keys, geometry, store, record, no_rows, window=spec.window, condition=condition
-    )
+    slices = PaneCells(accumulators, keys, geometry, store, record, no_rows, window=spec.window, condition=condition)
     return slices, AggregatePaneOutput(slices, results, last, fills, discards=spec.discards)

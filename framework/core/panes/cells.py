@@ -13,10 +13,10 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import NO_ROW, combine, take
 from panekeeper.framework.core.aggregates.protocol import PartRows, State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator
+from panekeeper.framework.core.panes.folding import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.output import place_of
 from panekeeper.framework.core.panes.pane_index import CellIndex, number_cells
-from panekeeper.framework.core.panes.folding import SLICE_COLUMN, append_states, is_partial, states_of
 from panekeeper.framework.core.panes.row_firings import Block, FiringRows, Parts
 from panekeeper.framework.core.panes.slice_versions import SliceVersions
 from panekeeper.framework.core.panes.storage import SliceStorage
@@ -88,7 +88,10 @@ class PaneCells:
         if is_partial(table):
             of_new = [state for accumulator, state in pairs if not accumulator.is_of_all]
             later = states_of(table, of_new) * (len(pairs) // len(of_new))
-            return [accumulator.merge(state, more, cells, n_cells) for (accumulator, state), more in zip(pairs, later, strict=True)]
+            return [
+                accumulator.merge(state, more, cells, n_cells)
+                for (accumulator, state), more in zip(pairs, later, strict=True)
+            ]
         joined = []
         for accumulator, state in pairs:
             rows, cells_of_rows, numbers = table, cells, seq
@@ -109,7 +112,9 @@ class PaneCells:
         slots = distinct(lattice.slots(parts.slices))
         self._load(distinct(np.concatenate([slots, lattice.slots_of_panes(distinct(fired.panes))])))
         self._changed = distinct(np.concatenate([self._changed, slots]))
-        has_lists = any(pa.types.is_nested(kind) for accumulator in self._accumulators for kind in accumulator.state_types())
+        has_lists = any(
+            pa.types.is_nested(kind) for accumulator in self._accumulators for kind in accumulator.state_types()
+        )
         in_blocks = parts.in_blocks(_LISTS_AT_ONCE if has_lists else None)
         inserted = [(block.firings, self._insert_parts(rows, parts, block)) for block in in_blocks]
         if self._forgets:
@@ -135,7 +140,9 @@ class PaneCells:
         for accumulator, state in zip(self._accumulators, self._states, strict=True):
             known = [pa.concat_arrays(pair) for pair in zip(state, accumulator.empty(1, self._no_rows), strict=True)]
             own_rows = part_rows if accumulator.begins_us is None else part_rows.only(self._has(accumulator, slices))
-            states.append(versions.folded(accumulator, known, own_rows, begins_anew=self._forgets and not accumulator.is_of_all))
+            states.append(
+                versions.folded(accumulator, known, own_rows, begins_anew=self._forgets and not accumulator.is_of_all)
+            )
         codes, panes, rounds = (of[block.firings] for of in (rows.firings.codes, rows.firings.panes, parts.of_firings))
         index = CellIndex(self._codes, self._slices, self._lattice)
         results = [
@@ -217,7 +224,9 @@ class PaneCells:
         held = len(self._codes)
         both = np.concatenate([self._codes, codes]), np.concatenate([self._slices, panes])
         places = np.minimum(number_cells(*both)[0][held:], held)  # one after the last: a new cell
-        known = [pa.concat_arrays(pair) for pair in zip(self._states[-1], condition.empty(1, self._no_rows), strict=True)]
+        known = [
+            pa.concat_arrays(pair) for pair in zip(self._states[-1], condition.empty(1, self._no_rows), strict=True)
+        ]
         # A cell for each row, with the rows of its own cell until then: what they fold to is the same to the last bit.
         each = np.arange(len(cells))
         positions, offsets = gather_ranges(np.searchsorted(cells, cells), each + 1)
@@ -278,7 +287,10 @@ class PaneCells:
         columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
         cells = pa.concat_tables([with_columns(table, columns) for table in tables]).combine_chunks()
         states = [
-            [pa.concat_arrays(parts) for parts in zip(*(self._stored(table, accumulator) for table in tables), strict=True)]
+            [
+                pa.concat_arrays(parts)
+                for parts in zip(*(self._stored(table, accumulator) for table in tables), strict=True)
+            ]
             for accumulator in self._accumulators
         ]
         slices = cells.column(SLICE_COLUMN).to_numpy()

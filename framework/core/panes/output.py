@@ -24,8 +24,8 @@ from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.last_results import LastResults
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.protocol import PaneFiring, PaneSource, PaneTransition
-from panekeeper.framework.core.panes.rows import PaneRows
 from panekeeper.framework.core.panes.row_firings import FiringRows, RowFirings
+from panekeeper.framework.core.panes.rows import PaneRows
 from panekeeper.framework.core.partition_keys import PartitionKeys, code_of
 from panekeeper.framework.core.quarantine import FiringPlace, Quarantine
 from panekeeper.framework.core.result_rows import ResultRows

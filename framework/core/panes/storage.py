@@ -117,7 +117,9 @@ class RowStorage:
         """Read the values that have one of these slots, which are ascending, and are not in memory yet."""
         for run in self._runs_with(slots):
             if run not in self._tables:
-                values = (self._store.read(ROWS_KIND, run[0], _number(run, number)) for number in range(self._runs[run]))
+                values = (
+                    self._store.read(ROWS_KIND, run[0], _number(run, number)) for number in range(self._runs[run])
+                )
                 self._tables[run] = [decode_rows(value, self._columns, self._history.carried_since) for value in values]
 
     def retain(self, slots: np.ndarray) -> None:

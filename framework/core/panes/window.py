@@ -24,10 +24,10 @@ from panekeeper.framework.core.event_time_batch import (
     without_arrival_time,
 )
 from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.panes.folding import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices
 from panekeeper.framework.core.panes.open_panes import OpenPanes
 from panekeeper.framework.core.panes.open_runs import Runs, runs_of
-from panekeeper.framework.core.panes.folding import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.protocol import PaneFirings, PaneTransition, PlacedRows
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.declarations.events import Reason

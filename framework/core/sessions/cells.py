@@ -16,8 +16,8 @@ import pyarrow as pa
 from panekeeper.framework.core.aggregates.columns import combine
 from panekeeper.framework.core.aggregates.protocol import State
 from panekeeper.framework.core.guarded_aggregates import GuardedAccumulator, PlaceOf
-from panekeeper.framework.core.panes.pane_index import SortedCells, number_cells
 from panekeeper.framework.core.panes.folding import SLICE_COLUMN, append_states, is_partial, states_of
+from panekeeper.framework.core.panes.pane_index import SortedCells, number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.sessions.open_table import SessionColumns
 from panekeeper.framework.core.stable_order import gather_ranges
@@ -37,7 +37,9 @@ class SessionCells:
         self._gap = gap
         self._codes = np.empty(0, dtype=np.int64)
         self._slices = np.empty(0, dtype=np.int64)
-        self._states: list[State] = [[pa.array([], t) for t in accumulator.state_types()] for accumulator in accumulators]
+        self._states: list[State] = [
+            [pa.array([], t) for t in accumulator.state_types()] for accumulator in accumulators
+        ]
 
     def load(self, tables: list[pa.Table]) -> None:
         columns = pa.schema([*self._keys.schema, pa.field(SLICE_COLUMN, pa.int64())])
@@ -60,7 +62,11 @@ class SessionCells:
         cells, count = cells[held:], len(self._codes)
         pairs = zip(self._accumulators, self._states, strict=True)
         if is_partial(table):
-            of_new = [state for accumulator, state in zip(self._accumulators, self._states, strict=True) if not accumulator.is_of_all]
+            of_new = [
+                state
+                for accumulator, state in zip(self._accumulators, self._states, strict=True)
+                if not accumulator.is_of_all
+            ]
             later = states_of(table, of_new) * (len(self._states) // len(of_new))
             self._states = [a.merge(held, own, cells, count) for (a, held), own in zip(pairs, later, strict=True)]
         else:
@@ -71,7 +77,8 @@ class SessionCells:
         order, low, high = self._ranges(sessions)
         states = [[column.take(pa.array(order)) for column in state] for state in self._states]
         return [
-            accumulator.finish_ranges(state, low, high, place) for accumulator, state in zip(self._accumulators, states, strict=True)
+            accumulator.finish_ranges(state, low, high, place)
+            for accumulator, state in zip(self._accumulators, states, strict=True)
         ]
 
     def forget(self, sessions: SessionColumns) -> None:

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.framework.core.aggregates.columns import lists
-from panekeeper.framework.core.guarded_aggregates import PlaceOf
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.operator_calls import OperatorCalls, Origin, lazy_slice, of_the_user, one_row
 from panekeeper.framework.core.panes.output import firing_timing

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.sessions.leaves import Leaves, no_sessions
-from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
+from panekeeper.framework.core.sessions.open_table import OpenSessions
 from panekeeper.framework.core.sessions.protocol import SessionContents
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.state.codec import decode_header, encode_header

@@ -9,7 +9,7 @@ has prolonged beyond the watermark waits for its new end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -26,8 +26,8 @@ from panekeeper.framework.core.event_time_batch import (
 )
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
-from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.panes.folding import NUMBER_COLUMN
+from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.panes.row_firings import fired_before
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.sessions.folding import FIRST_TIME_COLUMN, LAST_TIME_COLUMN, REFINING_COLUMN

@@ -109,12 +109,12 @@ class AnyOfPolicy(RunningPolicy):
         is_full = (round_rows.sizes - begin >= self._size) & (round_rows.sizes > round_rows.old_counts)
         turns_of_partitions: list[tuple[np.ndarray, ...]] = []
         first = round_rows.first_of_code
-        for code in np.flatnonzero(is_due | is_full).tolist():
-            at = round_rows.at[first[code] : first[code + 1]].tolist()
-            old = int(round_rows.old_counts[code])
+        for partition in np.flatnonzero(is_due | is_full).tolist():
+            at = round_rows.at[first[partition] : first[partition + 1]].tolist()
+            old = int(round_rows.old_counts[partition])
             walk = _Walk(self._size, self._size_us, partitions, at, old)
-            due[code] = walk.go(int(begin[code]), int(due[code]), int(end_at[code]))
-            turns_of_partitions += [(np.full(len(turns[0]), code), *turns) for turns in walk.turns]
+            due[partition] = walk.go(int(begin[partition]), int(due[partition]), int(end_at[partition]))
+            turns_of_partitions += [(np.full(len(turns[0]), partition), *turns) for turns in walk.turns]
         if not turns_of_partitions:
             none = np.empty(0, dtype=np.int64)
             return _Turns(code=none, at=none, end=none, is_timed=none.astype(bool))

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from panekeeper import Calendar, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.folding import PaneFolding
+from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.steps import PartialRows, Rows, Step, Watermark
 from panekeeper.framework.engine.job.calendar_edges import reached
 from panekeeper.framework.testing.vector import parse
