@@ -24,7 +24,7 @@ from panekeeper.framework.core.inspection.panes import TIMES
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.job_spec import PORT, TIMESTAMP, WINDOW
 from panekeeper.framework.declarations.errors import CorruptState, DeclarationError, PanekeeperError, did_you_mean
-from panekeeper.framework.engine.flow.intake import key_group
+from panekeeper.framework.engine.flow.checked_rows import key_group
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state

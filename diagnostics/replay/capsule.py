@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.diagnostics.replay.replay import GroupBatch, RecordedBatch, recorded_batch
+from panekeeper.diagnostics.replay.replay import RecordedBatch, RecordedGroup, recorded_batch
+from panekeeper.framework.core.group_batch import GroupBatch
 from panekeeper.framework.core.inspection.differences import rows_difference
 from panekeeper.framework.core.inspection.one_key import Values, each_table, key_names, rows_of, step_of, store_of_key
 from panekeeper.framework.core.job_spec import REST
@@ -76,26 +77,23 @@ def case_of(opened: RecordedBatch) -> Capsule:
     """Return a batch of one partition as a case."""
     group = next(iter(opened.groups), None)
     if group is None:
-        group = GroupBatch(
-            group=opened.group or 0,
-            spec=replace(opened.spec, handlers=()),
-            store=opened.before.stores[opened.group or 0],
-            steps=(),
-        )
-    return case_of_group(group, opened.values, job=opened.recorded.record.name, batch=opened.batch)
+        batch = GroupBatch(number=opened.batch, group=opened.group or 0, steps=())
+        spec, store = replace(opened.spec, handlers=()), opened.before.stores[batch.group]
+        group = RecordedGroup(spec=spec, store=store, batch=batch)
+    return case_of_group(group, opened.values, job=opened.recorded.record.name)
 
 
-def case_of_group(group: GroupBatch, key: Values, *, job: str, batch: int) -> Capsule:
+def case_of_group(group: RecordedGroup, key: Values, *, job: str) -> Capsule:
     """Return a batch of a key group as a case of one partition; with the others, if it is another one without them."""
     spec = group.spec
     whole = Capsule(
         job=job,
-        batch=batch,
+        batch=group.batch.number,
         key=key,
         spec=spec,
         store=group.store,
-        steps=[_without_rest(one) for one in group.steps],
-        checkpoint=group.checkpoint,
+        steps=[_without_rest(one) for one in group.batch.steps],
+        checkpoint=group.batch.checkpoint,
         results={},
         rejected=spec.rejected_schema.empty_table(),
         after=None,

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.diagnostics.inspector import why as inspector
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
+from panekeeper.framework.engine.flow.checked_rows import checked_rows
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.sources.streams import path_of_files, sources_of
@@ -120,7 +121,7 @@ def _with_places(intake: Intake, df: DataFrame) -> DataFrame:
         with suppress(AnalysisException):  # a stream that comes not straight from files has no such column
             placed = df.select("*", F.col("_metadata.file_path").alias(_FILE))
     names = [*dict.fromkeys([*intake.partition_by, *intake.origin_columns, _FILE])]
-    rows = replace(intake, df=placed).rows(names, arrived=False, watermark=False)
+    rows = checked_rows(intake.of_rows(placed), names, arrived=False, watermark=False)
     time = F.unix_micros(EVENT_TIME_COLUMN).alias(EVENT_TIME_COLUMN)
     return rows.select(time, *map(quoted, names))
 

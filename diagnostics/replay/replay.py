@@ -19,17 +19,14 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.diagnostics.inspector.panes import Key, key_as_stored
 from panekeeper.diagnostics.inspector.written import rows_of_batches
 from panekeeper.diagnostics.replay.recorded_results import StoredGroups, stored_groups
+from panekeeper.framework.core.group_batch import BatchRunner, GroupBatch
 from panekeeper.framework.core.inspection.differences import rows_difference, state_difference
 from panekeeper.framework.core.inspection.one_key import Values, rows_of
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
-from panekeeper.framework.core.key_group import KeyGroupRunner
-from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import in_quarantine_of
+from panekeeper.framework.core.packed_rows import PackedRow
 from panekeeper.framework.declarations.display import Printed
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
-from panekeeper.framework.engine.flow.ordering import to_steps, watermark_step
-from panekeeper.framework.engine.flow.packing import PackedRow, from_segment, input_counts
-from panekeeper.framework.engine.flow.processor import checkpoint_of
+from panekeeper.framework.engine.flow.spark_watermark import watermark_us
 from panekeeper.framework.engine.job.declaration_record import with_history
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.recovery.errors import RowsGone
@@ -51,7 +48,7 @@ if TYPE_CHECKING:
 
     from panekeeper.framework.builder.outputs import DeltaJob
     from panekeeper.framework.core.job_spec import JobSpec
-    from panekeeper.framework.core.steps import BatchOutcome, Step
+    from panekeeper.framework.core.steps import BatchOutcome
     from panekeeper.recovery.storage.files import Files
 
 _METRICS = (*ROW_COUNT_COLUMNS, "firings")
@@ -59,27 +56,23 @@ _COUNTS = pa.schema([(name, pa.int64()) for name in _METRICS])
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupBatch:
+class RecordedGroup:
     """What a key group had before a batch, and what it got in it.
 
     Attributes:
-        group: the id of the key group.
         spec: its windows, and what they compute.
         store: what was stored before.
-        steps: what came, in order.
-        checkpoint: which checkpoint the batch is for its state handlers; None without such.
+        batch: what came, in order.
     """
 
-    group: int
     spec: JobSpec
     store: MemoryStore = field(repr=False)
-    steps: Sequence[Step] = field(repr=False)
-    checkpoint: BatchCheckpoint | None = None
+    batch: GroupBatch
 
     def run(self) -> tuple[BatchOutcome, MemoryStore]:
         """Run it; return what it did, and what is stored after it."""
         after = self.store.copy()
-        return KeyGroupRunner(self.spec, after, self.checkpoint).run(self.steps), after
+        return self.batch.run(self.spec, after), after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +100,7 @@ class Replay(Printed):
     counts: Mapping[str, int] = field(default_factory=dict)
     results: pa.Table | None = field(default=None, repr=False)
     windows: Mapping[str, pa.Table] = field(default_factory=dict, repr=False)
-    groups: tuple[GroupBatch, ...] = field(default=(), repr=False)
+    groups: tuple[RecordedGroup, ...] = field(default=(), repr=False)
     """The key groups that had something to do."""
     values: Values = field(default_factory=dict, repr=False)
 
@@ -122,7 +115,8 @@ class Replay(Printed):
         A step has a text (`str(step)`), its `results`, and the `store` after it.
         """
         for one in self.groups:
-            yield from each_step(one.spec, one.store, one.steps, key=self.values, checkpoint=one.checkpoint)
+            came = one.batch
+            yield from each_step(one.spec, one.store, came.steps, key=self.values, checkpoint=came.checkpoint)
 
     def __str__(self) -> str:
         counts = ", ".join(f"{name} {number}" for name, number in self.counts.items() if number) or "no rows"
@@ -180,8 +174,7 @@ class RecordedBatch:
     key: Mapping[str, Any]
     values: Values
     group: int | None
-    groups: tuple[GroupBatch, ...]
-    packed: Mapping[int, Sequence[PackedRow]]
+    groups: tuple[RecordedGroup, ...]
     before: StoredGroups
     after: StoredGroups
 
@@ -213,7 +206,8 @@ def recorded_batch(
             f"{kept[-1]}"
         )
     pipeline = with_history(declared.pipeline, recorded.record)
-    spec: JobSpec = cloudpickle.loads(cloudpickle.dumps(pipeline.spec))  # type: ignore[no-untyped-call]  # as workers
+    runner: BatchRunner = cloudpickle.loads(cloudpickle.dumps(pipeline.runner()))  # type: ignore[no-untyped-call]  # as workers
+    spec = runner.spec
     values: Values = {}
     group = None
     if key is not None:
@@ -229,22 +223,18 @@ def recorded_batch(
     packed: dict[int, list[PackedRow]] = {}
     for row in PackedRow.each(table):
         packed.setdefault(row.g, []).append(row)
-    has_timers = pipeline.uses_watermark_timer
     before, after = stored_groups(running, folder.place, batch, group=group)
     watermark_ms = recorded.watermark_ms(batch)
     due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
-    moved = watermark_step(watermark_ms) if has_timers else []
-    orderings = [port.ordering() for port in pipeline.ports]
+    watermark = watermark_us(watermark_ms) if pipeline.uses_watermark_timer else None
 
-    def group_batch(one: int) -> GroupBatch:
-        rows, checkpoint = packed.get(one, []), None
-        if spec.handlers:  # begun once more: what they do outside may have happened
-            run = _run_of(after.stores[one], batch)
-            checkpoint = checkpoint_of(rows, orderings, number=batch, group=one, attempt=2, run=run)
-        steps = (*moved, *to_steps(rows, orderings))
-        return GroupBatch(group=one, spec=spec, store=before.stores[one], steps=steps, checkpoint=checkpoint)
+    def recorded_group(one: int) -> RecordedGroup:
+        run = _run_of(after.stores[one], batch) if spec.handlers else None
+        rows = packed.get(one, [])  # of a batch that is begun once more: what handlers do outside may have happened
+        came = runner.in_order(rows, number=batch, group=one, watermark_us=watermark, attempt=2, run=run)
+        return RecordedGroup(spec=spec, store=before.stores[one], batch=came)
 
-    groups = tuple(map(group_batch, sorted({*packed, *due})))
+    groups = tuple(map(recorded_group, sorted({*packed, *due})))
     return RecordedBatch(
         recorded=recorded,
         folder=folder,
@@ -254,7 +244,6 @@ def recorded_batch(
         values=values,
         group=group,
         groups=groups,
-        packed=packed,
         before=before,
         after=after,
     )
@@ -274,14 +263,14 @@ def compared(opened: RecordedBatch) -> Replay:
     rejected, counts = [spec.rejected_schema.empty_table()], dict.fromkeys(_METRICS, 0)
     stores = dict(opened.before.stores)
     for one in opened.groups:
-        outcome, stores[one.group] = one.run()
-        packed = opened.packed.get(one.group, ())
+        outcome, stores[one.batch.group] = one.run()
         for window, part in outcome.parts.items():
             logs[window] += [] if part.results is None else [part.results]
-        rejected += [_refused(spec, row) for row in packed if row.kind == "rejected"]
+        rejected += one.batch.refused_rows(spec)
         rejected += [] if outcome.rejected is None else [outcome.rejected]
-        for name, number in _counts(packed, outcome).items():
-            counts[name] += number
+        for name, number in {**outcome.counts, "firings": outcome.firings}.items():
+            if name in counts:
+                counts[name] += number
     results = {window: rows_of(_together(tables), values) for window, tables in logs.items()}
     rows = {role_of("log", window): table for window, table in results.items()}
     if not values:
@@ -328,17 +317,6 @@ def _of_table(opened: RecordedBatch, role: str, rows: pa.Table) -> str | None:
         return _NOT_KEPT
     recorded = _together([rows.schema.empty_table(), *(one for _, one in added)])
     return rows_difference(rows_of(recorded, opened.values) if has_results(role) else recorded, rows)
-
-
-def _counts(packed: Sequence[PackedRow], outcome: BatchOutcome) -> dict[str, int]:
-    """Return where the rows of a key group went, as the metrics have it."""
-    of_core = {name: number for name, number in outcome.counts.items() if name in _METRICS}
-    return {**of_core, **input_counts(packed), "firings": outcome.firings}
-
-
-def _refused(spec: JobSpec, row: PackedRow) -> pa.Table:
-    assert row.body is not None
-    return in_quarantine_of(spec, from_segment(row.body), row.port)
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:

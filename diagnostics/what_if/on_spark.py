@@ -27,29 +27,21 @@ from panekeeper.diagnostics.what_if.comparison import Compared, Run, Shape, Writ
 from panekeeper.diagnostics.what_if.recorded_input import RecordedInput, read_batches
 from panekeeper.diagnostics.what_if.rehearsal import (
     COUNTS,
-    Control,
-    GroupRehearsal,
-    Rehearsed,
     Start,
-    control_of,
-    watermark_behind,
+    Tally,
 )
+from panekeeper.framework.core.packed_rows import PACKED, PACKED_SCHEMA, PackedRow, from_segment, to_segment
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.engine.flow.packing import (
-    EVENT_TIME_COLUMN,
-    PACKED,
-    PACKED_SCHEMA,
-    PackedRow,
-    from_segment,
-    to_segment,
-)
+from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.engine.session.columns import column
 from panekeeper.framework.engine.session.python_workers import prepare_workers
 from panekeeper.framework.engine.session.settings import format_of_state, stored_state
 from panekeeper.framework.engine.sink.batch_output import read_whole
+from panekeeper.framework.testing.memory_job import Control, Declared, MemoryGroup, control_of, followed_watermark
 from panekeeper.recovery.storage.locations import Location, scratch_at
 from panekeeper.recovery.storage.s3 import S3Options
+from panekeeper.state.checkpoint.runs import RunRecord
 from panekeeper.state.codec import with_columns
 from panekeeper.state.spark_store import TIMER
 from panekeeper.state.store import MemoryStore
@@ -151,9 +143,11 @@ def rehearse(
     prepare_workers(spark)
     latest, timers = given.latest(start.latest_us), pipeline.uses_watermark_timer
     watermarks = {
-        number: watermark_behind(pipeline, us, start.watermark_us) if timers else None for number, us in latest.items()
+        number: followed_watermark(pipeline, us, start.watermark_us) if timers else None
+        for number, us in latest.items()
     }
-    run = _Run(Rehearsed.of(pipeline, is_new=start.before is None), watermarks, given.control)
+    first_run = RunRecord(no_batch_committed=start.before is None)
+    run = _Run(Declared.of(pipeline), first_run, watermarks, given.control)
     rows = read_whole(spark.read.schema(_ROWS), f"{folder}/rows").drop("latest")
     groups = rows.repartition(len(recorded.record.group_ids), "g").sortWithinPartitions("g", "batch")
     groups.mapInArrow(run, _RESULTS).write.parquet(f"{folder}/results")
@@ -167,12 +161,14 @@ class _Run:
     """Rehearses key groups, one after the other. Picklable; called by Spark's `mapInArrow`.
 
     Attributes:
-        rehearsed: what is run.
+        declared: what is run.
+        run: the run of the job, for state handlers.
         watermarks: that of each batch, us, where Spark keeps it; the batches are in order.
         control: the time and the commands of each batch.
     """
 
-    rehearsed: Rehearsed
+    declared: Declared
+    run: RunRecord
     watermarks: Mapping[int, int | None]
     control: Mapping[int, tuple[Control, ...]]
 
@@ -192,15 +188,17 @@ class _Run:
         store = MemoryStore.of(
             {(row["lot"], row["pos"], row["n"]): row["body"] for row in stored if row["kind"] == _SEGMENT}
         )
-        rehearsal, following = GroupRehearsal(self.rehearsed, group, store), next(batches, None)
+        one, tally, following = MemoryGroup(self.declared, group, store), Tally(), next(batches, None)
         for number, watermark_us in self.watermarks.items():
             packed = control_of(self.control[number], group)
             if following is not None and following[0] == number:
                 packed += [PackedRow(**{name: row[name] for name in PACKED.names}) for row in following[1]]
                 following = next(batches, None)
-            for window, rows in rehearsal.run(number, watermark_us, packed):
-                yield window, number, to_segment(rows)
-        counted = {**rehearsal.counts, "acted_us": rehearsal.acted_us}
+            if one.wakes(packed, watermark_us):
+                batch = one.in_order(packed, number=number, watermark_us=watermark_us, run=self.run)
+                for window, rows in tally.add(one.run(batch)):
+                    yield window, number, to_segment(rows)
+        counted = {**tally.counts, "acted_us": tally.acted_us}
         yield None, _STATE, json.dumps(counted).encode()
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from panekeeper.diagnostics.what_if.rehearsal import CheckedBatch, Control, latest_of
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.session.columns import arrow_schema
+from panekeeper.framework.testing.memory_job import CheckedBatch, Control, latest_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -349,7 +349,7 @@ class Recording:
         packers = (port.checked(ids, None, quarantines=True)[1] for port in start.pipeline.ports)
         rehearsal = Rehearsal(start.pipeline, tuple(packers), beginning)
         for batch in given:
-            rehearsal.run(batch)
+            rehearsal.rehearse(batch)
         return rehearsal
 
     def tried(self, start: Start, given: RecordedTables, *, limit: int) -> Trial:

@@ -53,7 +53,6 @@ from panekeeper.framework.declarations.windows import ArrivalWindow, Window
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.framework.engine.flow.stream_columns import StreamColumns, require_stream
-from panekeeper.framework.engine.sources.cautions import cautions
 from panekeeper.state.handler import StateHandler
 
 if TYPE_CHECKING:
@@ -137,11 +136,12 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     Raises:
         DeclarationError: a column that is not there or has an unfit type, a bad name, rule or duration.
     """
-    columns = StreamColumns(require_stream(df), packing.MARKS if _marks else ())
+    stream = require_stream(df)
+    columns = StreamColumns(stream, packing.MARKS if _marks else ())
     columns.require_distinct()
     keys = columns.find_all("partition_by", partition_by)
     intake = Intake(
-        df=df,
+        stream=stream,
         name=name,
         partition_by=keys,
         event_time=None if event_time is None else columns.find("event_time", event_time),
@@ -159,7 +159,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         watermark_by=watermark_by,
         dedupe=dedupe_of(columns.find_all("dedupe", dedupe), dedupe_for, event_time),
     )
-    for caution in cautions(df, name, event_time=intake.event_time):
+    for caution in stream.cautions(name, event_time=intake.event_time):
         warnings.warn(caution, stacklevel=_OF_THE_CALLER)
     return WindowedStream(intake)
 

@@ -1,13 +1,18 @@
 """How a row passes through a window. Read this first.
 
-The core is pure: numpy and Arrow, no Spark, no clock, no disk. A micro-batch of one key group is a list of steps (rows,
-watermarks, ticks, marks, commands). A `KeyGroupRunner` processes it on the store that holds the persisted state, and
-returns a `BatchOutcome`. The same runner is used by the tests and by Spark's workers. What is stored is described in
+The core is pure: numpy and Arrow, no Spark, no clock, no disk. What comes for a key group in a micro-batch are packed
+rows. A `BatchRunner` puts them in order, as the steps of a `GroupBatch`: rows, watermarks, ticks, marks, commands. A
+`KeyGroupRunner` processes these on the store that holds the persisted state, and returns a `BatchOutcome`. So it is in
+Spark's workers, in a test without Spark, in a rehearsal and in a replay. What is stored is described in
 `panekeeper.state.records` and nowhere else.
 
+group_batch.py          how does one batch of one key group run, from packed rows to its outcome?
+packed_rows.py          what does a key group get of a batch?
+ordering.py             in which order does a key group process it?
+stream_clock.py         how does the clock of declared arrival times pass for all key groups?
 steps.py                what is a micro-batch made of, and what did it do?
 job_spec.py             what do the workers need of the declaration of a job?
-key_group.py            how does one batch of one key group run: windows in port order, then state handlers?
+key_group.py            how are its steps processed: windows in port order, then state handlers?
 state_handlers.py       which method of the state handlers is called when?
 partition_keys.py       how are partition keys numbered within a batch?
 common_watermark.py     what is the watermark of several sources, also while some are silent?

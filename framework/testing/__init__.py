@@ -14,6 +14,7 @@ with what should have happened. Vectors are plain JSON objects, so a bug report 
     >>> [event["event"] for event in play(vector, cut="each", restart_after="each")]
     ['insertion', 'initial_full', 'trigger', 'close']
 
+batch_files.py      how is each micro-batch of a test on Spark a file?
 capsule.py          what came of one partition in a batch of a real job, as a case? `run_capsule`
 causes.py           why do results depend on where micro-batches end?
 compare.py          do two lists of events say the same? `difference`
@@ -22,6 +23,7 @@ draw.py             how is a window drawn? `draw`
 every_cut.py        are results the same wherever micro-batches end? `assert_same_for_every_cut`
 lifecycle.py        which methods of state handlers does a lifecycle vector call?
 memory_intake.py    which rows of a script are good, without Spark?
+memory_job.py       how does a job run in memory, batch after batch?
 play_vector.py      how is a vector played, and how does it run on the core alone? `play`
 results.py          what does a script give? `Results`
 run.py              how is a script with its declaration checked and played? `run`

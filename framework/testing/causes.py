@@ -12,11 +12,12 @@ from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint, StateHandlerCalls
 from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.declarations.user_aggregate import UserAggregate
-from panekeeper.framework.testing.run_in_memory import MemoryJob
+from panekeeper.framework.testing.run_in_memory import JobOfScript
 from panekeeper.state.handler import StateHandler
 
 if TYPE_CHECKING:
-    from panekeeper.framework.core.steps import BatchOutcome, Step
+    from panekeeper.framework.core.group_batch import GroupBatch
+    from panekeeper.framework.core.steps import BatchOutcome
     from panekeeper.framework.testing.scripted_job import ScriptedJob
     from panekeeper.state.store import KeyGroupStore
 
@@ -54,7 +55,7 @@ def _by_declaration(spec: JobSpec) -> str:
     return ""
 
 
-class _Watched(MemoryJob):
+class _Watched(JobOfScript):
     """Compares the attributes of the user's objects at the end of a micro-batch with those at the begin of the next.
 
     Attributes:
@@ -66,16 +67,16 @@ class _Watched(MemoryJob):
         self.lost = ""
         self._before: dict[int, dict[_Attribute, Any]] = {}
 
-    def run_group(self, spec: JobSpec, checkpoint: BatchCheckpoint, steps: list[Step]) -> BatchOutcome:
-        store, group = self.stores[checkpoint.group], checkpoint.group
-        begun = _Runner(cloudpickle.loads(cloudpickle.dumps(spec)), store.copy(), checkpoint)  # type: ignore[no-untyped-call]
+    def run_group(self, group: int, batch: GroupBatch) -> BatchOutcome:
+        spec, store = self.new_spec(), self.groups[group].store
+        begun = _Runner(self.new_spec(), store.copy(), batch.checkpoint)
         begun.run([])  # as its objects are before the first event
         now = _attributes(begun.used)
         for (place, name), value in self._before.get(group, {}).items():
             if not self.lost and not _is_same(value, now.get((place, name))):
                 self.lost = _said_of(_objects(begun.used)[place], name)
-        runner = _Runner(spec, store, checkpoint)
-        outcome = runner.run(steps)
+        runner = _Runner(spec, store, batch.checkpoint)
+        outcome = batch.run_by(runner)
         self._before[group] = _attributes(runner.used)
         return outcome
 
@@ -87,7 +88,7 @@ class _Runner(KeyGroupRunner):
         used: that declaration.
     """
 
-    def __init__(self, spec: JobSpec, store: KeyGroupStore, checkpoint: BatchCheckpoint) -> None:
+    def __init__(self, spec: JobSpec, store: KeyGroupStore, checkpoint: BatchCheckpoint | None) -> None:
         super().__init__(spec, store, checkpoint)
         self.used = spec
 

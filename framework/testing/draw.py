@@ -29,10 +29,10 @@ from panekeeper.framework.declarations.windows import (
     TimeInterval,
     Window,
 )
+from panekeeper.framework.engine.flow.spark_watermark import watermark_behind
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import columns_of, run
 from panekeeper.framework.testing.script import Clock, Flush, Step, Watermark, time_us
-from panekeeper.framework.testing.scripted_job import followed_watermark
 from panekeeper.state.duration_text import us_text
 
 _ROW = "row_of_drawing"
@@ -174,7 +174,7 @@ class _Played:
             time if at not in refused or refused[at] == "LATE" else None for at, time in _by_item(times, self.items)
         ]
         latest = [max((time for time in good[:at] if time is not None), default=None) for at in range(len(good))]
-        return [followed_watermark(one, self.delay_us) for one in latest]
+        return [watermark_behind(one, self.delay_us) for one in latest]
 
     def text(self, result: Mapping[str, Any]) -> str:
         """Return what a firing says."""

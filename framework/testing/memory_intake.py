@@ -1,4 +1,4 @@
-"""The intake of a script without Spark: rows are checked and timed as `engine/flow/intake.py` does it by Spark.
+"""The intake of a script without Spark: rows are checked and timed as `engine/flow/checked_rows.py` does it by Spark.
 
 The rules are those of `engine/flow/row_checks.py`, in their order. Text that is not UTF-8 cannot be in a script.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from zlib import crc32
 
@@ -25,19 +24,6 @@ from panekeeper.state.duration_text import us_text
 _US_UTC = pa.timestamp("us", tz="UTC")
 
 
-@dataclass(frozen=True, kw_only=True)
-class CheckedRows:
-    """The rows of a micro-batch on one port.
-
-    Attributes:
-        table: what a `Packer` takes.
-        latest_us: the greatest event time of a good row, us; None without one.
-    """
-
-    table: pa.Table
-    latest_us: int | None
-
-
 class MemoryIntake:
     """The intake of one port: what the stream declares, the columns that travel, and how many key groups there are."""
 
@@ -52,14 +38,14 @@ class MemoryIntake:
         """Whether rows have columns that the job does not read."""
         return bool(self._rest)
 
-    def check(self, rows: pa.Table, now_us: int) -> CheckedRows:
+    def check(self, rows: pa.Table, now_us: int) -> pa.Table:
         """Return rows that arrive at this time as a `Packer` takes them, bad ones with the reason."""
         intake, size = self._intake, rows.num_rows
         kinds = self._mark_kinds(rows)
-        is_tuple = np.array([kind != "window" for kind in kinds], dtype=bool)
+        is_row = np.array([kind != "window" for kind in kinds], dtype=bool)
         event, arrival = _times(rows, intake.event_time), _times(rows, intake.arrival_time)
         arrived = pa.array(np.full(size, now_us)) if arrival is None else pc.fill_null(arrival, now_us)
-        is_good, reasons = is_tuple.copy(), dict[int, str]()
+        is_good, reasons = is_row.copy(), dict[int, str]()
         for is_bad, reason in self._rules(rows, event, arrival, arrived, now_us):
             reasons |= dict.fromkeys(np.flatnonzero(is_bad & is_good).tolist(), reason)
             is_good &= ~is_bad
@@ -79,7 +65,7 @@ class MemoryIntake:
             columns[packing.MARK] = pa.array(kinds, pa.string())
             columns[packing.MARK_VALUE] = pa.nulls(size, pa.int64())
             columns[packing.MARK_TEXT] = pa.nulls(size, pa.string())
-        return CheckedRows(table=pa.table(columns), latest_us=pc.max(times).as_py())
+        return pa.table(columns)
 
     def _group_of_each(self, rows: pa.Table) -> np.ndarray:
         """Return the key group of each row: by a hash of its partition, which is another one than Spark's."""

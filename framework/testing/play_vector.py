@@ -10,7 +10,7 @@ import pickle
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.group_batch import GroupBatch
 from panekeeper.framework.core.steps import Step, Tick
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.testing.lifecycle import parse_lifecycle, run_step
@@ -77,7 +77,7 @@ class MemoryRun:
 
     def run(self, steps: Iterable[Step]) -> list[dict[str, Any]]:
         """Run one micro-batch in a newly built key group and return its events."""
-        outcome = KeyGroupRunner(self.spec, self.store).run(steps)
+        outcome = GroupBatch(number=0, group=0, steps=[*steps]).run(self.spec, self.store)
         for name, count in outcome.counts.items():
             self.counts[name] = self.counts.get(name, 0) + count
         return read_events(outcome.results, outcome.rejected)

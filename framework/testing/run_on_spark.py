@@ -8,10 +8,8 @@ logs, commit by commit: they name the micro-batch.
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +21,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from panekeeper.framework.declarations.durations import to_datetime_if_any
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.flow.checked_rows import checked_rows
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, MARK, MARK_TEXT, MARK_VALUE
-from panekeeper.framework.engine.session.session import session
+from panekeeper.framework.engine.flow.spark_watermark import watermark_behind
+from panekeeper.framework.testing.batch_files import BatchFiles, session_of_one_group
 from panekeeper.framework.testing.results import COUNTS, Results, quarantined
-from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob, followed_watermark
+from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob
 from panekeeper.state.codec import with_columns
 from panekeeper.state.table_roles import role_of
 
@@ -52,16 +52,14 @@ def run_on_spark(script: ScriptedJob, spark: SparkSession | None) -> Results:
                 "make it an item of its own, or play it in memory"
             )
     with tempfile.TemporaryDirectory(prefix="panekeeper-run-", ignore_cleanup_errors=True) as folder:
-        return _SparkJob(script, spark or session(), Path(folder)).play()
+        return _SparkJob(script, session_of_one_group(spark), Path(folder)).play()
 
 
 class _SparkJob:
     """The job of a script, with its input files and tables in one folder."""
 
     def __init__(self, script: ScriptedJob, spark: SparkSession, folder: Path) -> None:
-        self._script, self._folder = script, folder
-        self._spark = spark.newSession()
-        self._spark.conf.set("spark.sql.shuffle.partitions", 1)  # one key group: the log is then in one order
+        self._script, self._folder, self._spark = script, folder, spark
         self._schemas = [
             StructType([*port.columns, *(StructField(name, kind) for name, kind in _MARKS.items())])
             for port in script.ports
@@ -69,9 +67,8 @@ class _SparkJob:
         further: dict[str, Any] = {"_marks": True, "key_groups": 1}
         if script.has_watermarks and len(script.ports) > 1:
             further["watermark"] = _FAR_BEHIND
-        for number in range(len(script.ports)):
-            self._input(number).mkdir()
-        self._computation = script.computation([self._stream(number) for number in range(len(script.ports))], **further)
+        self._inputs = [BatchFiles(folder / f"input_{port}", schema) for port, schema in enumerate(self._schemas)]
+        self._computation = script.computation([one.stream(spark) for one in self._inputs], **further)
         self._latest_us: int | None = None
         self._reached_us: int | None = None
 
@@ -99,9 +96,7 @@ class _SparkJob:
             )
             nulls = {name: pa.nulls(rows.num_rows, schema.field(name).type) for name in _MARKS}
             columns = {name: rows.column(name) for name in rows.column_names} | nulls
-            path = self._input(port) / f"{batch.number:06d}.parquet"
-            pq.write_table(pa.concat_tables([lines, pa.table(columns, schema=schema)]), path)
-            os.utime(path, (1_600_000_000 + batch.number,) * 2)  # the file source reads in this order
+            path = self._inputs[port].write(pa.concat_tables([lines, pa.table(columns, schema=schema)]))
             if rows.num_rows and self._follows_rows:
                 self._note_latest(self._port(port), self._spark.read.schema(self._schemas[port]).parquet(str(path)))
 
@@ -109,7 +104,7 @@ class _SparkJob:
         """Return the watermark to which a micro-batch advances, us; None if it does not."""
         watermark = batch.watermark_us
         if self._follows_rows:
-            watermark = followed_watermark(self._latest_us, self._port(0).intake.watermark_us)
+            watermark = watermark_behind(self._latest_us, self._port(0).intake.watermark_us)
         before, self._reached_us = self._reached_us, watermark
         return None if watermark == before else watermark
 
@@ -130,20 +125,13 @@ class _SparkJob:
 
     def _note_latest(self, port: InputPort, rows: DataFrame) -> None:
         """Note the greatest event time of the good rows of a file."""
-        checked = replace(port.intake, df=rows).rows(port.carried_columns, arrived=False, watermark=False)
+        checked = checked_rows(port.intake.of_rows(rows), port.carried_columns, arrived=False, watermark=False)
         latest = checked.select(F.max(F.unix_micros(EVENT_TIME_COLUMN)).alias("us")).first()
         if latest is not None and latest.us is not None:
             self._latest_us = max(latest.us, self._latest_us or latest.us)
 
     def _port(self, number: int) -> InputPort:
         return self._computation._pipeline.ports[number]  # noqa: SLF001
-
-    def _input(self, port: int) -> Path:
-        return self._folder / f"input_{port}"
-
-    def _stream(self, port: int) -> DataFrame:
-        source = self._spark.readStream.schema(self._schemas[port]).option("maxFilesPerTrigger", 1)
-        return source.parquet(str(self._input(port)))
 
 
 def read_results(log: Path, spec: JobSpec) -> Results:

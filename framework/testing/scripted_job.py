@@ -11,7 +11,6 @@ import pyarrow as pa
 from panekeeper.framework.declarations.windows import ArrivalWindow, Window
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
     from panekeeper.framework.builder.outputs import Computation
@@ -93,8 +92,8 @@ class ScriptedJob:
     batches: tuple[ScriptBatch, ...] = ()
     has_watermarks: bool = False
 
-    def computation(self, streams: Sequence[DataFrame], **further: Any) -> Computation:
-        """Declare the job on a stream for each port, with further arguments of `windowed()`."""
+    def computation(self, streams: Sequence[Any], **further: Any) -> Computation:
+        """Declare the job on a stream for each port, of Spark or scripted, with further arguments of `windowed()`."""
         from panekeeper.framework.builder.windowed import windowed
 
         declared = [
@@ -109,11 +108,3 @@ def _windowed(stream: WindowedStream, port: ScriptPort) -> Any:
     if port.windows:
         return stream.windows(**port.windows)
     return stream if port.window is None else stream.window(port.window)
-
-
-def followed_watermark(latest_us: int | None, delay_us: int) -> int | None:
-    """Return the watermark, us, that Spark has behind rows up to this event time; None before the first."""
-    if latest_us is None:
-        return None
-    milliseconds = latest_us // 1000 + -delay_us // 1000  # Spark counts in whole ones, from 0
-    return milliseconds * 1000 if milliseconds > 0 else None

@@ -1,47 +1,21 @@
-"""The stream of a script, as `windowed()` takes one: its columns and nothing else, so that no Java is started.
-
-What a declaration asks a DataFrame for without reading rows is answered here: names and types of columns, whether a
-condition is one, and whether there are operators of Spark before the windows, of which a script has none.
-"""
+"""The stream of a script, as `windowed()` takes one: columns of plain rows from nowhere. No Java is started for it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn, Self
-
-from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BooleanType, StructField, StructType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.engine.flow.input_stream import InputStream
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.testing.sql import holds
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-
-class _NoOperators:
-    """The analyzed plan of a script, as the gateway to Java shows one: a node without others below it."""
-
-    def _itself(self) -> _NoOperators:
-        return self
-
-    queryExecution = analyzed = children = collectLeaves = getClass = _itself  # noqa: N815 -- Java's names
-
-    def size(self) -> int:
-        """How many nodes are below it."""
-        return 0
-
-    def getSimpleName(self) -> str:  # noqa: N802 -- Java's name
-        """Return the kind of the node."""
-        return "LocalRelation"
-
-
-class _NoSession:
-    """A session with the settings that Spark has by itself."""
-
-    conf: dict[str, str] = {}  # noqa: RUF012 -- nobody writes it
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
 
 
 @lru_cache(maxsize=256)
@@ -50,51 +24,59 @@ def _require_condition(condition: str, columns: pa.Schema) -> None:
     holds(condition, columns.empty_table(), "the condition")
 
 
-class ScriptedStream(DataFrame):
-    """A stream of rows of these columns.
+@dataclass(frozen=True)
+class ScriptedStream(InputStream):
+    """A stream of rows of these columns, with their types as Spark has them."""
 
-    Args:
-        columns: their types, as Spark has them.
-    """
-
-    isStreaming = True  # noqa: N815 -- Spark's name
-    sparkSession = _NoSession()  # type: ignore[assignment]  # noqa: N815
-    _jdf: Any = _NoOperators()
-
-    def __new__(cls, _: StructType) -> Self:
-        """Return an object that belongs to no session."""
-        return object.__new__(cls)
-
-    def __init__(self, columns: StructType) -> None:
-        self._columns = columns
+    of: StructType
 
     @property
     def schema(self) -> StructType:
         """The columns with their types."""
-        return self._columns
+        return self.of
 
     @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        return [*self._columns.names]
+    def is_case_sensitive(self) -> bool:
+        """As Spark is by itself."""
+        return False
 
     @property
-    def arrow_columns(self) -> pa.Schema:
-        """The columns with their types in Arrow."""
-        return arrow_schema(self._columns)
+    def df(self) -> DataFrame:
+        """Raise an error: only a job on Spark asks for it."""
+        raise DeclarationError("a script has no DataFrame; declare the job on a stream of Spark's to start it")
 
-    def select(self, *columns: Any) -> NoReturn:
-        """Raise an error: a script has no files, and nothing computes columns."""
-        if columns == ("_metadata.file_path",):
-            raise AnalysisException("a script has no files")
-        raise DeclarationError(f"{columns[0]!r} is no name; in a script without Spark give columns by their names")
+    def name_of(self, what: str, given: Column) -> str:
+        """Raise an error: nothing computes columns."""
+        _require_name(given)
 
-    def selectExpr(self, *conditions: Any) -> ScriptedStream:  # noqa: N802 -- Spark's name
-        """Return the stream of the truth values of a condition. Raises as `sql.holds`."""
-        for one in conditions:
-            _require_condition(one, self.arrow_columns)
-        return ScriptedStream(StructType([StructField("holds", BooleanType())]))
+    def has_field(self, path: str) -> bool:
+        """Raise an error: nothing computes columns."""
+        _require_name(path)
 
-    def where(self, condition: Any) -> ScriptedStream:
-        """Return the stream: a condition is one on each row."""
-        return self
+    def require_condition(self, what: str, rule: str, columns: Sequence[str]) -> None:
+        """Raise as `sql.holds`."""
+        _require_condition(rule, arrow_schema(self.of))
+
+    def has_file_names(self) -> bool:
+        """A script has no files."""
+        return False
+
+    def kafka_partition(self) -> tuple[str, ...] | None:
+        """It comes from no source of Kafka."""
+        return None
+
+    def has_refused_watermark(self) -> bool:
+        """There is nothing of Spark's before the windows."""
+        return False
+
+    def stateful_operators(self) -> list[str]:
+        """There are none."""
+        return []
+
+    def cautions(self, name: str, *, event_time: str | None) -> Iterator[str]:
+        """There is nothing to know."""
+        return iter(())
+
+
+def _require_name(given: Any) -> NoReturn:
+    raise DeclarationError(f"{given!r} is no name; in a script without Spark give columns by their names")

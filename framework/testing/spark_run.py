@@ -8,7 +8,6 @@ checkpoint. A lifecycle vector has one micro-batch a step.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
@@ -33,9 +31,9 @@ from panekeeper.framework.engine.job.declaration_record import record_to_go_on_w
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.framework.engine.job.start import lease_of_current_epoch, point_to, run_job
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles, HeldFiles
-from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.session.settings import query_settings
 from panekeeper.framework.engine.sources.inputs import inputs_of
+from panekeeper.framework.testing.batch_files import BatchFiles, session_of_one_group
 from panekeeper.framework.testing.lifecycle import Call, LifecycleDeclaration, LifecycleStep, run_step
 from panekeeper.framework.testing.steps import (
     KEY,
@@ -76,25 +74,22 @@ def input_schema(vector: Vector) -> pa.Schema:
 def play_on_spark(vector: Vector, batches: Iterable[VectorBatch], spark: SparkSession | None) -> list[dict[str, Any]]:
     """Run the micro-batches of a vector and return its events."""
     with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:
-        return SparkRun(vector, spark or session(), Path(folder)).play(batches)
+        return SparkRun(vector, spark, Path(folder)).play(batches)
 
 
 class SparkRun:
     """One vector on Spark, in a folder of its own. All its persisted state is in its checkpoint."""
 
-    def __init__(self, vector: Vector, spark: SparkSession, folder: Path, name: str = "play") -> None:
+    def __init__(self, vector: Vector, spark: SparkSession | None, folder: Path, name: str = "play") -> None:
         self.vector = vector
         self.name = name
-        self.spark = spark.newSession()
-        self.spark.conf.set("spark.sql.shuffle.partitions", 1)  # one key group: all others would be empty
-        self.input = folder / "input"
+        self.spark, self.folder = session_of_one_group(spark), folder
         self.checkpoint = folder / "checkpoint"
         self.saved = folder / "saved"
-        self.input.mkdir(exist_ok=True)
         self.sink = ListSink()
         self.schema = input_schema(vector)
+        self.input = BatchFiles(folder / "input", spark_schema(self.schema))
         self.waiting: list[Step] = []  # steps that open the next micro-batch
-        self.files: list[Path] = []
         self.done = 0  # files that a finished query has read
 
     def play(self, batches: Iterable[VectorBatch]) -> list[dict[str, Any]]:
@@ -123,22 +118,18 @@ class SparkRun:
             self.waiting.append(Tick(now, resume=resume))
 
     def write(self, steps: Iterable[Step]) -> None:
-        """Write one micro-batch as one file, its modification time after that of all before."""
-        number = len(self.files)
-        path = self.input / f"{number:06d}.parquet"
+        """Write one micro-batch."""
         opening, self.waiting = self.waiting, []
-        pq.write_table(pa.concat_tables([step_to_rows(step, self.schema) for step in [*opening, *steps]]), path)
-        os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order, whatever the clock does
-        self.files.append(path)
+        self.input.write(pa.concat_tables([step_to_rows(step, self.schema) for step in [*opening, *steps]]))
 
     def run_query(self) -> None:
         """Start a query on the checkpoint, let it read what was written since the last one, and end it."""
         if self.waiting:
             self.write([])
-        if self.done == len(self.files):
+        if self.done == len(self.input.written):
             return
         self.job("available_now").await_end()
-        self.done = len(self.files)
+        self.done = len(self.input.written)
 
     def save(self, name: str) -> None:
         """Keep a copy of the checkpoint as it stands between two queries."""
@@ -151,15 +142,13 @@ class SparkRun:
         shutil.rmtree(self.checkpoint, ignore_errors=True)
         if name is not None and self._saved(name).exists():
             shutil.copytree(self._saved(name), self.checkpoint)
-        for path in self.files:
+        for path in self.input.written:
             path.unlink(missing_ok=True)
 
     def computed(self) -> Computation:
         """The declaration of the job."""
-        source = self.spark.readStream.schema(spark_schema(self.schema)).option("maxFilesPerTrigger", 1)
-        rows = source.parquet(str(self.input))
         stream = windowed(
-            rows,
+            self.input.stream(self.spark),
             name=self.name,
             partition_by=KEY if self.vector.partitioned else None,
             event_time=None if self.vector.event_time is None else _TIME,
@@ -245,7 +234,7 @@ class StepProcessor(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:  # noqa: N802, N803
         """Run the step in each row; there is one."""
         for row in rows:
-            calls = run_step(LifecycleStep(**json.loads(row.value)), self._declared, self._store)
+            calls = run_step(LifecycleStep(**json.loads(row.step)), self._declared, self._store)
             yield Row(calls=json.dumps(calls))
 
     def close(self) -> None:
@@ -256,23 +245,20 @@ def play_lifecycle_on_spark(
     declaration: LifecycleDeclaration, steps: Iterable[LifecycleStep], spark: SparkSession | None
 ) -> list[Call]:
     """Run the steps, with a query for each run, and return the calls in order."""
-    spark, calls, run = spark or session(), list[Call](), 1
+    spark, calls, run = session_of_one_group(spark), list[Call](), 1
+    columns = pa.schema([("step", pa.string())])
     with tempfile.TemporaryDirectory(prefix="panekeeper-play-", ignore_cleanup_errors=True) as folder:
-        source = Path(folder, "input")
-        source.mkdir()
-        for number, step in enumerate(steps):
+        source = BatchFiles(Path(folder, "input"), spark_schema(columns))
+        for step in steps:
             if step.run != run:
-                _run_query(declaration, spark, Path(folder), calls)
+                _run_query(declaration, source.stream(spark), Path(folder), calls)
                 run = step.run
-            path = source / f"{number:06d}.txt"
-            path.write_text(json.dumps(asdict(step)))
-            os.utime(path, (1_600_000_000 + number,) * 2)  # the file source reads in this order
-        _run_query(declaration, spark, Path(folder), calls)
+            source.write(pa.table({"step": [json.dumps(asdict(step))]}, schema=columns))
+        _run_query(declaration, source.stream(spark), Path(folder), calls)
     return calls
 
 
-def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: Path, calls: list[Call]) -> None:
-    rows = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder / "input"))
+def _run_query(declaration: LifecycleDeclaration, rows: DataFrame, folder: Path, calls: list[Call]) -> None:
     calls_stream = (
         rows.withColumn("g", F.lit(0))
         .groupBy("g")
@@ -288,7 +274,7 @@ def _run_query(declaration: LifecycleDeclaration, spark: SparkSession, folder: P
         for row in frame.collect():
             calls.extend(json.loads(row.calls))
 
-    files = CheckpointFiles(spark, str(folder / "checkpoint"))
+    files = CheckpointFiles(rows.sparkSession, str(folder / "checkpoint"))
     writer = calls_stream.writeStream.foreachBatch(keep).option("checkpointLocation", files.place)
     with query_settings(files):
         query = writer.trigger(availableNow=True).start()

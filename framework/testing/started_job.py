@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.session.columns import arrow_schema
-from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.sink import fault_points
+from panekeeper.framework.testing.batch_files import BatchFiles, session_of_one_group
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import columns_of
 from panekeeper.framework.testing.run_on_spark import read_results
@@ -51,13 +48,11 @@ class StartedJob:
             DeclarationError: what `declare` raises, or a schema that is none.
         """
         columns = columns_of(schema, "spark_job")
-        self.folder, self._schema, self._files = folder, arrow_schema(columns), 0
+        self.folder, self._schema = folder, arrow_schema(columns)
         self._allow_errors = allow_errors
-        self.spark = session().newSession()
-        self.spark.conf.set("spark.sql.shuffle.partitions", 1)
-        (folder / "input").mkdir()
-        source = self.spark.readStream.schema(columns).option("maxFilesPerTrigger", 1)
-        self._computation: Computation = declare(source.parquet(str(folder / "input")))
+        self.spark = session_of_one_group()
+        self._input = BatchFiles(folder / "input", columns)
+        self._computation: Computation = declare(self._input.stream(self.spark))
 
     def start(self) -> None:
         """Start the job on its checkpoint, or resume it there."""
@@ -77,7 +72,7 @@ class StartedJob:
             PanekeeperError: the job failed.
         """
         for rows in batches:
-            self._write(rows)
+            self._input.write(rows_table(rows, self._schema, f"batch {len(self._input.written)}"))
         self.job.process_available()
 
     def kill_and_restart(self, rows: Any = (), *, at: str = "before-prepare") -> None:
@@ -132,12 +127,3 @@ class StartedJob:
         if not self._allow_errors:
             results.require_no_user_error()
         return results
-
-    def _write(self, rows: Sequence[Any]) -> None:
-        """Write a file, which the source sees whole and reads after all before it."""
-        table = rows_table(rows, self._schema, f"batch {self._files}")
-        path = self.folder / f"{self._files:06d}.parquet"
-        pq.write_table(table, path)
-        os.utime(path, (1_600_000_000 + self._files,) * 2)
-        path.rename(self.folder / "input" / path.name)
-        self._files += 1

@@ -51,7 +51,7 @@ class StoppedRun(SparkRun):
             job = self.job("immediate")
             job.process_available()
             job.drain(timeout=300)
-            self.done = len(self.files)
+            self.done = len(self.input.written)
         else:
             self.run_query()
         if self.way.stop == "initial":
@@ -69,13 +69,13 @@ class StoppedRun(SparkRun):
     def hang(self) -> None:
         """Take in everything before the stop, and get stuck in the last batch: after its state, before its commit."""
         self.begin()
-        last = self.files[-1]
+        last = self.input.written[-1]
         hidden = last.with_name(f".{last.name}")
         last.rename(hidden)
         opening, self.waiting = self.waiting, []
         self.run_query()
         hidden.rename(last)
-        (self.input.parent / "events.json").write_text(json.dumps(self.sink.events))
+        (self.folder / "events.json").write_text(json.dumps(self.sink.events))
         self.waiting = opening
         self.sink = StuckSink(in_write=self.way.is_recorded)
         self.job("available_now")
@@ -83,8 +83,8 @@ class StoppedRun(SparkRun):
 
     def attach(self) -> None:
         """Find what a run that was killed has left."""
-        self.files = sorted(self.input.glob("*.parquet"))
-        self.sink.events = json.loads((self.input.parent / "events.json").read_text())
+        self.input.written = sorted((self.folder / "input").glob("*.parquet"))
+        self.sink.events = json.loads((self.folder / "events.json").read_text())
         if self.story.ready_us is not None:
             self.waiting = [Tick(STOP_AT * 1_000_000)]
 

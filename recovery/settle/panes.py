@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core.group_batch import GroupBatch
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
-from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys
@@ -133,7 +133,8 @@ def complete_results(spec: JobSpec, rows: pa.Table) -> pa.Table:
 
     `rows` have the columns of a segment, in any order; those that cannot be computed are left out, as in the job.
     """
-    outcome = KeyGroupRunner(spec, MemoryStore()).run([Rows(_in_order(rows)), Flush()])
+    batch = GroupBatch(number=0, group=0, steps=[Rows(_in_order(rows)), Flush()])
+    outcome = batch.run(spec, MemoryStore())
     results = spec.results_schema.empty_table() if outcome.results is None else outcome.results
     places = _places(PartitionKeys(spec.keys), results)
     last = {place: row for row, place in enumerate(places)}  # a pane may have fired early, too

@@ -18,11 +18,12 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from pyspark.sql.types import StringType, StructField, StructType, TimestampType
 
+from panekeeper.framework.core.group_batch import BatchRunner
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, WINDOW, JobSpec
+from panekeeper.framework.core.packed_rows import PACKED_SCHEMA, PackedRow
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
-from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, PackedRow
+from panekeeper.framework.engine.flow.checked_rows import checked_rows
 from panekeeper.framework.engine.flow.pipeline import frame_of, spark_schema
 from panekeeper.framework.engine.flow.row_checks import FUTURE_ARRIVAL_TIME, FUTURE_EVENT_TIME
 from panekeeper.framework.engine.session.columns import as_utc, column
@@ -123,7 +124,8 @@ def results_of_all_rows(recorded: RecordedBatches, pipeline: Pipeline, keys: Par
     time = column(intake.event_time) if intake.pane_time == TIMESTAMP else as_utc(intake.event_time)
     within = [(time >= _instant(low)) & (time < _instant(high)) for low, high in ranges]
     compute = _Complete(
-        spec=spec, ordering=port.ordering(), starts=tuple(np.unique(geometry.starts(pairs.panes)).tolist())
+        runner=BatchRunner(spec=spec, orderings=(port.ordering(),)),
+        starts=tuple(np.unique(geometry.starts(pairs.panes)).tolist()),
     )
 
     def of_group(packed: pa.Table) -> pa.Table:  # Spark counts the arguments of a method with `self`
@@ -142,22 +144,21 @@ def results_of_all_rows(recorded: RecordedBatches, pipeline: Pipeline, keys: Par
 class _Complete:
     """The results of one key group in panes that begin at some instants, us. Picklable; sent to the workers."""
 
-    spec: JobSpec
-    ordering: PortOrdering
+    runner: BatchRunner
     starts: tuple[int, ...]
 
     def __call__(self, packed: pa.Table) -> pa.Table:
         """Return the results of packed rows."""
-        rows = pa.concat_tables([step.table for step in to_steps(PackedRow.each(packed), [self.ordering])])  # type: ignore[union-attr]
-        results = complete_results(self.spec, rows)
+        batch = self.runner.in_order(PackedRow.each(packed), number=0, group=0)
+        results = complete_results(self.runner.spec, pa.concat_tables([step.table for step in batch.steps]))  # type: ignore[union-attr]
         starts = results.column("pane_start").cast(pa.int64()).to_numpy()
         return results.filter(pa.array(np.isin(starts, self.starts)))
 
 
 def _packed(port: InputPort, df: DataFrame, ids: tuple[int, ...]) -> DataFrame:
     """Return good rows of a frame as the job packs them, but none is folded: they are sorted behind the shuffle."""
-    intake = replace(port.intake, df=df, key_groups=len(ids), idle=None, watermark_by=None)
-    rows = intake.rows(port.carried_columns, arrived=port.has_arrival_times, watermark=False)
+    intake = replace(port.intake.of_rows(df), key_groups=len(ids), idle=None, watermark_by=None)
+    rows = checked_rows(intake, port.carried_columns, arrived=port.has_arrival_times, watermark=False)
     packer = replace(
         port.packer(ids, None, has_rest=False),
         folding=None,

@@ -113,7 +113,7 @@ def require_results_of_duckdb(name: str, batches: int, **how: Any) -> None:
 def test_each_query_is_a_job(name: str) -> None:
     """What is played is what a job declares, on streams of these columns."""
     query = QUERIES[name]
-    frames = {stream: ScriptedStream(spark_columns(query.schemas[stream])) for stream in query.streams}
+    frames: Any = {stream: ScriptedStream(spark_columns(query.schemas[stream])) for stream in query.streams}
     computation = query.of(frames, name=name)
     assert callable(computation.to_delta)
 

@@ -26,9 +26,8 @@ from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.repeats import Repeats
 from panekeeper.framework.core.several_windows import SeveralWindowsBatch
 from panekeeper.framework.core.steps import Rows
-from panekeeper.framework.testing import capsule
+from panekeeper.framework.testing import capsule, memory_job
 from panekeeper.framework.testing.memory_intake import MemoryIntake
-from panekeeper.framework.testing.run_in_memory import MemoryJob
 from panekeeper.state.store import MemoryStore
 from tests.laws.calls import call
 from tests.laws.declarations import (
@@ -109,7 +108,7 @@ def _without_first_slice(right: Any) -> Any:
 
 
 def _first_group_alone(right: Any) -> Any:
-    return lambda self, batch: (row for row in right(self, batch) if row.g == 0)
+    return lambda control, group: right(control, group) if group == 0 else []
 
 
 def _second_gets_what_first_takes(right: Any) -> Any:
@@ -181,7 +180,7 @@ DEFECTS = (
         "large integers end the job", Quantiles, "entries_of", _of_exact_doubles, ("cuts",), words=("agg.quantiles",)
     ),
     Defect("a slice is left out", CountAccumulator, "merge_ranges", _without_first_slice, ("operators",)),
-    Defect("the clock reaches one key group", MemoryJob, "_control", _first_group_alone, ("cuts",), (ARRIVAL,)),
+    Defect("the clock reaches one key group", memory_job, "control_of", _first_group_alone, ("cuts",), (ARRIVAL,)),
     Defect(
         "ids are forgotten with the batch",
         Repeats,

@@ -12,9 +12,10 @@ from itertools import zip_longest
 from typing import Any
 
 from panekeeper.framework.testing.every_cut import _Case, _End, _Row
+from panekeeper.framework.testing.memory_job import MemoryBatch, MemoryJob
 from panekeeper.framework.testing.results import Results
 from panekeeper.framework.testing.run import declared_job, with_script
-from panekeeper.framework.testing.run_in_memory import MemoryBatch, MemoryJob
+from panekeeper.framework.testing.run_in_memory import JobOfScript
 from panekeeper.state.store import MemoryStore
 from tests.laws.calls import Call, names, source
 from tests.laws.declarations import COLUMNS, Declaration, arguments, schema_of
@@ -44,9 +45,9 @@ class Play:
     case: _Case
 
     @cached_property
-    def job(self) -> MemoryJob:
+    def job(self) -> JobOfScript:
         """The job before its first micro-batch."""
-        return MemoryJob(with_script(declared_job(**arguments(self.declaration)), self.case.script()))
+        return JobOfScript(with_script(declared_job(**arguments(self.declaration)), self.case.script()))
 
     @cached_property
     def batches(self) -> list[MemoryBatch]:
@@ -211,4 +212,4 @@ def _program(name: str, declaration: Declaration, case: _Case) -> str:
 
 def stored(job: MemoryJob) -> list[MemoryStore]:
     """Return copies of what the key groups of a job have stored."""
-    return [one.copy() for one in job.stores]
+    return [one.copy() for one in job.stores.values()]

@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from panekeeper.diagnostics.replay.capsule import case_of_group
-from panekeeper.diagnostics.replay.replay import GroupBatch
+from panekeeper.diagnostics.replay.replay import RecordedGroup
 from panekeeper.framework.core.inspection.differences import rows_difference, state_difference
 from panekeeper.framework.core.inspection.open_work import open_work
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
-from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Flush, Rows, Tick, Watermark
 from panekeeper.framework.testing.capsule import Capsule
 from panekeeper.framework.testing.every_cut import _End
@@ -31,7 +30,7 @@ def require_replays(play: Play, chance: random.Random) -> None:
     place = chance.randrange(len(play.batches))
     batch, before, after = play.batches[place], play.stored[place][0], play.stored[place + 1][0]
     again = before.copy()
-    outcome = KeyGroupRunner(play.job.new_spec(), again, batch.checkpoint).run(batch.steps[0])
+    outcome = batch.groups[0].run(play.job.new_spec(), again)
     first = batch.outcomes[0]
     for name, one in first.parts.items():
         if what := rows_difference(one.results, outcome.parts[name].results):
@@ -45,7 +44,9 @@ def require_replays(play: Play, chance: random.Random) -> None:
 def _require_capsule(play: Play, chance: random.Random, place: int) -> None:
     """Raise `Broken` unless what a capsule of a partition gives is what the batch gave to it."""
     batch = play.batches[place]
-    tables = [one.table for one in batch.steps[0] if isinstance(one, Rows) and one.port == 0 and one.table.num_rows]
+    tables = [
+        one.table for one in batch.groups[0].steps if isinstance(one, Rows) and one.port == 0 and one.table.num_rows
+    ]
     keys = play.job.spec.keys
     key: dict[str, Any] = {}
     if tables and keys.names:
@@ -53,14 +54,8 @@ def _require_capsule(play: Play, chance: random.Random, place: int) -> None:
         key = {name: tables[0].column(name)[row] for name in keys.names}
     elif keys.names:
         return
-    group = GroupBatch(
-        group=0,
-        spec=play.job.new_spec(),
-        store=play.stored[place][0],
-        steps=batch.steps[0],
-        checkpoint=batch.checkpoint,
-    )
-    case = case_of_group(group, key, job="run", batch=batch.number)
+    group = RecordedGroup(spec=play.job.new_spec(), store=play.stored[place][0], batch=batch.groups[0])
+    case = case_of_group(group, key, job="run")
     ran = Capsule.from_json(json.loads(json.dumps(case.to_json()))).run()
     if not ran.is_equal:
         law = f"a capsule of batch {batch.number} gives the same anywhere"
@@ -79,7 +74,7 @@ def require_forecasts(base: Play) -> None:
         for port in ports:
             before = open_work(port, play.stored[place][0])
             if declaration.window is not None and "aggregates" in declaration.options:
-                _require_forecast(play, port, before, place, batch.steps[0])
+                _require_forecast(play, port, before, place, batch.groups[0].steps)
 
 
 def _recorded(declaration: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.engine.flow.packing import PACKED
+from panekeeper.framework.core.packed_rows import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS, PACKED
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from panekeeper.state.checkpoint.folder import CONTROL_FOLDER
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
-
-BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS = -1, 2**31 - 1
-"""The input partition of a control row, which orders it before or after all rows of its batch."""
 
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 """What stands for other characters where Spark looks for the files of a folder."""

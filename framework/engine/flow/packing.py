@@ -1,20 +1,7 @@
 """Packing: Arrow batches of rows become binary segments, a few for each key group, before the shuffle.
 
-Spark hands Python state one row at a time; a few large segments cost some hundred times less. This file decides
-which rows are in a segment and in which order segments are put together again. It has no notion of windows.
-
-A packed row is `(g, port, kind, lot, part, pos, n, body)`:
-
-    g     representative id of the key group (`state/key_groups.py`)
-    port  number of the input port, 0 if there is one; 0 for the control stream, which is for all ports
-    kind  "rows" | "partial" | "partial:<window>" | "rejected" | "arrived" | "reached" | "watermark" | "resume" |
-          "tick" | "clock" | "evict" | "mark:window" | "mark:final" | "flush"
-    lot   the input file, where the end of each file is a mark: files then come whole and in the order of their age
-    part  input partition, pos: position in it. (lot, part, pos) is the order of arrival inside a micro-batch
-    n     number of rows, which those of the first of several windows have if they are partial; for "arrived",
-          "reached", "watermark", "resume", "tick" and "clock" the time, us
-    body  an Arrow IPC stream; of a mark its text, or null; of "arrived" a second time; of "reached" null, or a JSON
-          object: "at", the time of the batch, where ports may be idle; "parts", the time of each source partition
+This file decides which rows are in a segment, and at which places segments are (`core/packed_rows.py`). It has no
+notion of windows.
 """
 
 from __future__ import annotations
@@ -24,19 +11,20 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.core import stream_clock
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REJECTED_SCHEMA, REST
+from panekeeper.framework.core.packed_rows import PACKED, PARTIAL_KIND, PROGRESS_KIND, REFUSED_KIND, to_segment
 from panekeeper.framework.core.panes.folding import FoldedRows, PaneFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
 from panekeeper.framework.core.shared_folding import SharedFolding
 from panekeeper.framework.core.stable_order import stable_order
 from panekeeper.framework.declarations.errors import InputError
-from panekeeper.framework.engine.flow import stream_clock
 from panekeeper.framework.engine.session.python_workers import freeze_gc
 from panekeeper.state.checkpoint.folder import METADATA_FILE, OFFSETS_FOLDER, local_path
 from panekeeper.state.codec import with_columns
@@ -74,30 +62,10 @@ _SEGMENT_BYTES = 2**17
 """A longer segment is split. On its way to the state, Spark puts `maxRecordsPerBatch` of them into one Arrow batch,
 which must stay far below 2 GB: the batch is not limited by bytes (`framework/engine/session/session.py`)."""
 
-PARTIAL_KIND = "partial"
-"""Kind of the packed rows that were folded; of several windows the name of one follows a colon."""
-
-PROGRESS_KIND = "reached"
-"""Kind of the packed rows with the progress of event time on a port."""
-
 FILE_ORDER_COLUMN = "_pk_lot"
 """The input file and the part of it a row comes from, in a form that sorts by age; only where files end in marks."""
 MARK_AFTER_ROW = "after"
 """A mark that follows its row instead of standing in its place."""
-
-PACKED_SCHEMA = "g int, port int, kind string, lot string, part int, pos bigint, n bigint, body binary"
-PACKED = pa.schema(
-    [
-        pa.field("g", pa.int32()),
-        pa.field("port", pa.int32()),
-        pa.field("kind", pa.string()),
-        pa.field("lot", pa.string()),
-        pa.field("part", pa.int32()),
-        pa.field("pos", pa.int64()),
-        pa.field("n", pa.int64()),
-        pa.field("body", pa.binary()),
-    ]
-)
 
 BATCH_ID = "streaming.sql.batchId"
 """What Spark sets for every task of a micro-batch: its number."""
@@ -109,53 +77,6 @@ MARK_KINDS = {name: name for name in ("watermark", "resume", "tick", "clock", "e
     MARK_AFTER_ROW: "mark:window",
     "final": "mark:final",
 }
-
-
-class PackedRow(NamedTuple):
-    """A packed row in memory, with the fields of `PACKED`, where Spark does not carry it."""
-
-    g: int
-    port: int
-    kind: str
-    lot: str | None
-    part: int
-    pos: int
-    n: int
-    body: bytes | None
-
-    @classmethod
-    def each(cls, packed: pa.Table | pa.RecordBatch) -> list[PackedRow]:
-        """Return the rows of a table in the schema `PACKED`."""
-        return [cls(**row) for row in packed.to_pylist()]
-
-
-def has_rows(kind: str) -> bool:
-    """Return whether a packed row of this kind has good rows of the stream, or stands for some."""
-    return kind == "rows" or kind.startswith(PARTIAL_KIND)
-
-
-def input_counts(packed: Iterable[Any]) -> dict[str, int]:
-    """Return how many rows of the stream packed rows stand for, and how many of these the intake has refused."""
-    refused = good = 0
-    for row in packed:
-        if row.kind == "rejected":
-            refused += row.n
-        elif has_rows(row.kind):
-            good += row.n
-    return {"rows_in": refused + good, "quarantined": refused}
-
-
-def to_segment(table: pa.Table) -> bytes:
-    """Return a table as one Arrow IPC stream: what crosses between Python and the JVM."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
-
-
-def from_segment(body: bytes) -> pa.Table:
-    """Return the table that `to_segment` wrote."""
-    return pa.ipc.open_stream(pa.py_buffer(body)).read_all()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,7 +222,7 @@ class Packer:
                 f"{len(found)} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
                 'fix the input, or use on_error="quarantine" and start again: this batch is then run once more'
             )
-        self._pack_segments(rejected, groups[bad], "rejected", pos, packed)
+        self._pack_segments(rejected, groups[bad], REFUSED_KIND, pos, packed)
         self._pack_good(table.filter(pa.array(~bad)), groups[~bad], pos, pos + len(bad) - 1, packed)
 
     def _pack_good(self, table: pa.Table, groups: np.ndarray, pos: int, last: int, packed: _PackedRows) -> None:

@@ -17,17 +17,21 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from panekeeper.framework.core.aggregates.binding import bind
+from panekeeper.framework.core.group_batch import BatchRunner
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
+from panekeeper.framework.core.ordering import PortOrdering
+from panekeeper.framework.core.packed_rows import PACKED_SCHEMA, from_segment
 from panekeeper.framework.core.panes.folding import PaneFolding
 from panekeeper.framework.core.sessions.folding import SessionFolding
 from panekeeper.framework.core.shared_folding import SharedFolding, folding_of
 from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.declarations.windows import Session
+from panekeeper.framework.engine.flow.checked_rows import checked_rows
 from panekeeper.framework.engine.flow.control_stream import control_rows
 from panekeeper.framework.engine.flow.intake import Intake
-from panekeeper.framework.engine.flow.ordering import PortOrdering
-from panekeeper.framework.engine.flow.packing import PACKED_SCHEMA, BatchWatermark, Packer, from_segment
+from panekeeper.framework.engine.flow.packing import BatchWatermark, Packer
 from panekeeper.framework.engine.flow.processor import OUTPUT_SCHEMA, KeyGroupProcessor
+from panekeeper.framework.engine.flow.refused_rows import rest_of_row
 from panekeeper.framework.engine.session.python_workers import DeferredProcessor, freeze_gc
 from panekeeper.state.checkpoint.runs import RunRecord, begin_run
 from panekeeper.state.codec import nullable_inside, with_columns
@@ -128,9 +132,11 @@ class InputPort:
     ) -> tuple[DataFrame, Packer]:
         """Return the port's rows as a packer takes them, and that; arguments as for `packed` and `packer`."""
         intake = replace(self.intake, key_groups=len(ids))
-        rest = intake.rest(self.spec.columns.names) if quarantines else None  # those that only order rows are dropped
+        read = self.spec.columns.names  # without those that only order rows, which are dropped on the way
+        rest = rest_of_row(intake, read) if quarantines else None
         packer = self.packer(ids, watermark, has_rest=rest is not None)
-        rows = intake.rows(
+        rows = checked_rows(
+            intake,
             self.carried_columns,
             rest=rest if packer.rest else None,
             arrived=self.time == ARRIVAL_TIME or intake.idle is not None or self.has_arrival_times,
@@ -252,6 +258,10 @@ class Pipeline:
             **{f"port_{number}": port.declaration() for number, port in enumerate(others, 1)},
         }
 
+    def runner(self) -> BatchRunner:
+        """Return what runs the micro-batches of each key group."""
+        return BatchRunner(spec=self.spec, orderings=tuple(port.ordering() for port in self.ports))
+
     def inputs(
         self, files: CheckpointFiles, ids: tuple[int, ...], *, quarantines: bool = True, folds: bool = True
     ) -> DataFrame:
@@ -264,10 +274,8 @@ class Pipeline:
 
         `files` are the checkpoint's, `ids` those of the key groups; `quarantines`: there is a table for refused rows.
         """
-        ports = self.ports
         processor = KeyGroupProcessor(
-            self.spec,
-            ports=tuple(port.ordering() for port in ports),
+            self.runner(),
             groups=len(ids),
             timers=self.uses_watermark_timer,
             run=begin_run(files) if self.spec.handlers else RunRecord(),  # only handlers use it

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
-from panekeeper.framework.engine.session.spark_errors import reported_by_the_job
-from panekeeper.framework.engine.sources.streams import kind_of, plan_of
-
-if TYPE_CHECKING:
-    from pyspark.sql.types import DataType
-
-_CASE_SENSITIVE = "spark.sql.caseSensitive"
+from panekeeper.framework.engine.flow.input_stream import InputStream, SparkStream
 
 
 class StreamColumns:
     """The columns of a stream, apart from those that Panekeeper has added."""
 
-    def __init__(self, df: DataFrame, added: Collection[str] = ()) -> None:
-        self._df = df
-        self.names = [name for name in df.columns if name not in added]
-        self._is_case_sensitive = df.sparkSession.conf.get(_CASE_SENSITIVE, "false") == "true"
+    def __init__(self, stream: InputStream, added: Collection[str] = ()) -> None:
+        self._stream = stream
+        self.names = [name for name in stream.schema.names if name not in added]
+        self._is_case_sensitive = stream.is_case_sensitive
 
     def require_distinct(self) -> None:
         """Raise `DeclarationError` for two columns of one name: nobody could say which of them is meant."""
@@ -51,7 +44,7 @@ class StreamColumns:
             DeclarationError: there is no such column.
         """
         if isinstance(given, Column):
-            return self._find_column(what, given)
+            return self.find(what, self._stream.name_of(what, given))
         if not isinstance(given, str):
             example = f", such as {self.names[0]!r}" if self.names else ""
             raise DeclarationError(f"{what} is {given!r}; give the name of a column{example}")
@@ -86,10 +79,6 @@ class StreamColumns:
                 raise DeclarationError(f"{what} names the column {name!r} twice; leave one of them out")
         return found
 
-    def type_of(self, name: str) -> DataType:
-        """Return the type of the column of exactly this name."""
-        return self._df.schema[name].dataType
-
     def _folded(self, name: str) -> str:
         return name if self._is_case_sensitive else name.lower()
 
@@ -102,39 +91,18 @@ class StreamColumns:
             distinct.append(free)
         return distinct
 
-    def _find_column(self, what: str, given: Column) -> str:
-        """Return the name of the column of the stream that a Column is, if it is one as it stands."""
-        try:
-            with reported_by_the_job():
-                plan = plan_of(self._df.select(given))
-        except AnalysisException as error:
-            raise DeclarationError(f"{what} is {given!r}, which is no column of the stream: {error}") from error
-        of_stream = plan_of(self._df).output()
-        if kind_of(plan) == "Project" and plan.projectList().size() == 1:
-            one = plan.projectList().apply(0)
-            for place, name in enumerate(self._df.columns):
-                attribute = of_stream.apply(place)
-                if one.getClass().equals(attribute.getClass()) and one.exprId().equals(attribute.exprId()):
-                    return self.find(what, name)
-        raise DeclarationError(
-            f"{what} is {given!r}, which Spark computes; make a column of it by df.withColumn(), and give its name"
-        )
-
     def _path_of_field(self, name: str) -> str | None:
         """Return the struct column that has a field of this name, `struct.field`; None if there is none."""
         root = next((one for one in self.names if self._folded(name).startswith(self._folded(one) + ".")), None)
-        if root is None or not isinstance(self.type_of(root), StructType):
+        if root is None or not isinstance(self._stream.type_of(root), StructType):
             return None
-        try:
-            with reported_by_the_job():
-                self._df.select(name)
-        except AnalysisException:
-            return None
-        return root
+        return root if self._stream.has_field(name) else None
 
 
-def require_stream(df: Any) -> DataFrame:
-    """Return a streaming DataFrame, or raise `DeclarationError` that says what was given in its place."""
+def require_stream(df: Any) -> InputStream:
+    """Return what a declaration asks of a streaming DataFrame, or raise `DeclarationError` that says what was given."""
+    if isinstance(df, InputStream):
+        return df
     if not isinstance(df, DataFrame):
         what = f"{type(df).__module__}.{type(df).__qualname__}".removeprefix("builtins.")
         if isinstance(df, str) or hasattr(df, "__fspath__"):
@@ -144,4 +112,4 @@ def require_stream(df: Any) -> DataFrame:
         raise DeclarationError(f"windowed() takes a streaming DataFrame, not an object of {what}{hint}")
     if not df.isStreaming:
         raise DeclarationError("windowed() takes a streaming DataFrame; read it with spark.readStream")
-    return df
+    return SparkStream(df)

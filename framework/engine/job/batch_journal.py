@@ -286,7 +286,7 @@ class BatchJournal:
             declaration=self.record.declaration,
             sink_writer=self.record.transaction("sink") if self.writer.has_user_sink and RESULTS in rows else None,
             is_flush=batch.flushed,
-            drain_file=batch.last_drain_file,
+            drain_file=batch.drain_file,
             resumed_us=batch.resumed_us,
         )
         self.lease.require_held()

@@ -212,8 +212,8 @@ class JobRun:
         finally:
             packed.unpersist()
         self._record_run(batch)
-        self.end.note(is_flush=batch.flushed, drain_file=batch.last_drain_file)
-        self._last_control_file = batch.last_control_file
+        self.end.note(is_flush=batch.flushed, drain_file=batch.drain_file)
+        self._last_control_file = batch.control_file
         for error in batch.errors:
             if (error.reason, error.kind) not in self._logged_errors:
                 self._logged_errors.add((error.reason, error.kind))
@@ -226,7 +226,7 @@ class JobRun:
     def _downtime_report(self, batch: BatchOutput) -> Downtime | None:
         """Return and log what the time before this start did, if `batch` is the first after it; None at the first."""
         previous = self.lease.previous
-        if batch.outage is None or batch.resumed_us is None or previous is None:
+        if batch.outage_counts is None or batch.resumed_us is None or previous is None:
             return None
         report = build_report(
             self.name,
@@ -234,7 +234,7 @@ class JobRun:
             stopped_us=previous.seen_us,
             started_us=batch.resumed_us,
             clean=previous.clean,
-            outage=batch.outage,
+            outage=batch.outage_counts,
             late_us=batch.late_us,
         )
         _log.info("%s", report)
@@ -245,6 +245,6 @@ class JobRun:
 
         A batch that an aborted start had begun is run again with the time of that start, and reported as such.
         """
-        if batch.last_resume_file is not None and batch.resumed_us is not None:
+        if batch.resume_file is not None and batch.resumed_us is not None:
             aborted = PreviousRun.at(self.name, batch.resumed_us)
-            self.lease.set_previous(None if batch.last_resume_file >= self.resume_file else aborted)
+            self.lease.set_previous(None if batch.resume_file >= self.resume_file else aborted)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
@@ -22,8 +22,8 @@ from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 from panekeeper.state.duration_text import duration_text
 
 if TYPE_CHECKING:
-    from panekeeper.framework.core.panes.open_runs import Runs
     from panekeeper.framework.engine.clock.tick_scheduler import TickFailure
+    from panekeeper.framework.engine.flow.group_report import GroupReport
     from panekeeper.framework.engine.sink.batch_output import BatchOutput
 
 _RATE_US = 60_000_000  # rows in a second are those of the last minute
@@ -187,16 +187,12 @@ class RunTotals:
     """Adds up the batches of a run, of a job with so many key groups. Written by the query's thread, read by any."""
 
     def __init__(self, groups: int, now: Callable[[], int] = now_us) -> None:
-        self._groups, self._now = groups, now
+        self._of_groups, self._now = groups, now
         self._started = now()
         self._recent: deque[tuple[int, int]] = deque()  # when a batch ended (us), and its rows: of the last minute
         self._lock = threading.Lock()
         self._counts: dict[str, int] = {}
-        self._open: dict[int, int] = {}  # key group -> open panes; a group that slept still has them
-        self._runs: dict[int, Mapping[str, Runs]] = {}
-        self._due: dict[int, int | None] = {}
-        self._due_watermarks: dict[int, int | None] = {}
-        self._tuples: dict[int, int | None] = {}
+        self._groups: dict[int, GroupReport] = {}  # the last report of each; what it says holds while a group sleeps
         self._watermark: int | None = None
         self._batch: int | None = None
         self._batches = 0
@@ -207,12 +203,12 @@ class RunTotals:
 
     def open_panes_after(self, batch: BatchOutput) -> int | None:
         """Return how many panes are open once `batch` is done; None until each key group has reported in this run."""
-        return self._panes({**self._open, **batch.open_panes}, {**self._runs, **batch.open_runs})
+        return self._panes(self._groups | _by_group(batch))
 
     def next_due(self) -> int | None:
         """Return the next wall-clock instant (us) at which any key group does something without a row, or None."""
         with self._lock:
-            return _min(self._due)
+            return _min(one.due_us for one in self._groups.values())
 
     @property
     def batch(self) -> int | None:
@@ -224,11 +220,7 @@ class RunTotals:
         with self._lock:
             for name, count in batch.counts.items():
                 self._counts[name] = self._counts.get(name, 0) + count
-            self._open |= batch.open_panes
-            self._runs |= batch.open_runs
-            self._due |= batch.due_us
-            self._due_watermarks |= batch.due_watermarks_us
-            self._tuples |= batch.tuples
+            self._groups |= _by_group(batch)
             if batch.watermark is not None:
                 self._watermark = max(batch.watermark, self._watermark or batch.watermark)
             self._batch, self._batches = batch.number, self._batches + 1
@@ -243,7 +235,7 @@ class RunTotals:
                 rows=batch.counts["rows_in"],
                 counts={name: count for name, count in batch.counts.items() if name != "rows_in"},
                 watermark=to_datetime_if_any(self._watermark),
-                open_panes=self._panes(self._open, self._runs),
+                open_panes=self._panes(self._groups),
                 firings=batch.firings,
                 seconds=clock.seconds,
                 stages=clock.stages,
@@ -264,7 +256,7 @@ class RunTotals:
                 batches=self._batches,
                 rows=counts.get("rows_in", 0),
                 watermark=to_datetime_if_any(self._watermark),
-                open_panes=self._panes(self._open, self._runs),
+                open_panes=self._panes(self._groups),
                 late=counts.get("refined_late", 0),
                 dropped=counts.get("dropped_late", 0),
                 outside=counts.get("outside", 0),
@@ -279,15 +271,16 @@ class RunTotals:
     def open_work(self) -> dict[str, Any]:
         """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
         with self._lock:
-            tuples = [held for held in self._tuples.values() if held is not None]
-            panes = self._panes(self._open, self._runs)
+            groups = self._groups.values()
+            kept_rows = [one.kept_rows for one in groups if one.kept_rows is not None]
+            panes = self._panes(self._groups)
             return {
                 "batch": self._batch,
                 "open": {
                     "panes": panes,
-                    "tuples": sum(tuples) if tuples and panes is not None else None,
-                    "next_due": _min(self._due),
-                    "next_watermark": _min(self._due_watermarks),
+                    "tuples": sum(kept_rows) if kept_rows and panes is not None else None,
+                    "next_due": _min(one.due_us for one in groups),
+                    "next_watermark": _min(one.due_watermark_us for one in groups),
                 },
             }
 
@@ -329,9 +322,16 @@ class RunTotals:
             next_watermark=to_datetime_if_any(still["next_watermark"]),
         )
 
-    def _panes(self, of_groups: Mapping[int, int], runs: Mapping[int, Mapping[str, Runs]]) -> int | None:
-        return count_open(of_groups.values(), runs.values()) if len(of_groups) >= self._groups else None
+    def _panes(self, groups: Mapping[int, GroupReport]) -> int | None:
+        if len(groups) < self._of_groups:
+            return None
+        reports = groups.values()
+        return count_open((one.open_panes for one in reports), (one.open_runs for one in reports))
 
 
-def _min(due: Mapping[int, int | None]) -> int | None:
-    return min((at for at in due.values() if at is not None), default=None)
+def _by_group(batch: BatchOutput) -> dict[int, GroupReport]:
+    return {one.group: one for one in batch.groups}
+
+
+def _min(due: Iterable[int | None]) -> int | None:
+    return min((at for at in due if at is not None), default=None)

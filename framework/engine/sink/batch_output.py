@@ -7,19 +7,19 @@ written beside the record of the batch, packed as it is, before a table has it.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.framework.core.panes.open_runs import Runs
+from panekeeper.framework.core.packed_rows import from_segment
 from panekeeper.framework.core.quarantine import ErrorKind, added_up
-from panekeeper.framework.engine.flow.packing import from_segment
-from panekeeper.framework.engine.flow.processor import REJECTED, RESULTS
+from panekeeper.framework.engine.flow.group_report import GroupReport
+from panekeeper.framework.engine.flow.processor import COUNTS, REJECTED, RESULTS
 from panekeeper.state.checkpoint.folder import local_path, sync_file, sync_folder
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
 """Where the rows of a batch went: the first is the sum of the others."""
 _HASHES = 2**64
-_COUNTS = "counts"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,50 +36,81 @@ class BatchOutput:
 
     Attributes:
         number: Spark's batch id.
-        counts: where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups.
+        groups: what each of them reported.
         output_counts: tag -> number of rows of that output ("results": firings for the log; "rejected": rows for the
             quarantine; "view": rows for the view, if they are others; "results:hour", "view:hour": of one of several
             windows).
         hashes: tag -> sum of the hashes of its packed rows, modulo 2^64, by which they are known again in any order.
         driver_tables: tag -> these rows, if they are small; others are read from the packed output.
-        missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
-        open_panes: key group -> panes that still take rows.
-        open_runs: key group -> which of these are panes with a number, of which other key groups may have the same.
-        watermark: the greatest watermark a group acted on, us; None before the first.
-        flushed: whether it closed everything.
-        errors: what could not be computed.
-        tuples: key group -> rows kept; None where windows keep partial results.
-        due_watermarks_us: key group -> the watermark (us) at which it next does something, or None.
-        due_us: key group -> the wall-clock time (us) at which it next does something without a row, or None.
-        late_us: how long after its instant the most overdue wall-clock work was done; None if none was.
-        outage: what the first batch after a stop found overdue, added up; None for any other batch. Windows of event
-            time have nothing overdue: their sums are 0.
-        resumed_us: when the run was started whose first batch this is, us; None for any other batch.
-        last_resume_file: number of the control file of that start, or None.
-        last_drain_file: number of the newest control file with a drain that the batch processed, or None.
-        last_control_file: number of the newest control file with a time that the batch processed, or None.
     """
 
     number: int
-    counts: dict[str, int]
+    groups: Sequence[GroupReport]
     output_counts: dict[str, int]
     hashes: dict[str, int]
     driver_tables: dict[str, pa.Table] = field(repr=False)
-    open_panes: dict[int, int]
-    watermark: int | None
-    flushed: bool
-    missed_panes: int = 0
-    open_runs: dict[int, Mapping[str, Runs]] = field(default_factory=dict)
-    errors: list[ErrorKind] = field(default_factory=list)
-    tuples: dict[int, int | None] = field(default_factory=dict)
-    due_watermarks_us: dict[int, int | None] = field(default_factory=dict)
-    due_us: dict[int, int | None] = field(default_factory=dict)
-    late_us: int | None = None
-    outage: dict[str, int] | None = None
-    resumed_us: int | None = None
-    last_resume_file: int | None = None
-    last_drain_file: int | None = None
-    last_control_file: int | None = None
+
+    @cached_property
+    def counts(self) -> dict[str, int]:
+        """Where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups."""
+        return {name: sum(one.counts[name] for one in self.groups) for name in ROW_COUNT_COLUMNS}
+
+    @property
+    def missed_panes(self) -> int:
+        """How often a row that was kept came too late for one of its panes, once for each pane."""
+        return sum(one.missed_panes for one in self.groups)
+
+    @property
+    def watermark(self) -> int | None:
+        """The greatest watermark a group acted on, us; None before the first."""
+        return _max(one.watermark for one in self.groups)
+
+    @property
+    def flushed(self) -> bool:
+        """Whether it closed everything."""
+        return any(one.flushed for one in self.groups)
+
+    @cached_property
+    def errors(self) -> list[ErrorKind]:
+        """What could not be computed."""
+        return added_up(kind for one in self.groups for kind in one.errors)
+
+    @property
+    def late_us(self) -> int | None:
+        """How long after its instant the most overdue wall-clock work was done; None if none was."""
+        return _max(one.late_us for one in self.groups)
+
+    @property
+    def outage_counts(self) -> dict[str, int] | None:
+        """What the first batch after a stop found overdue, added up; None for any other batch.
+
+        Windows of event time have nothing overdue: their sums are 0.
+        """
+        if self.resume_file is None:
+            return None
+        found = [one.outage_counts for one in self.groups if one.outage_counts is not None]
+        sums = {name: sum(one[name] for one in found) for name in ("timers", "results", "tuples", "partitions")}
+        return sums | {"back_us": max((one["back_us"] for one in found), default=0)}
+
+    @property
+    def resume_file(self) -> int | None:
+        """Number of the control file of the start of the run whose first batch this is; None for any other batch."""
+        return _max(one.resume_file for one in self.groups)
+
+    @property
+    def resumed_us(self) -> int | None:
+        """When that run was started, us; None for any other batch."""
+        return _max(one.resumed_us for one in self.groups)
+
+    @property
+    def drain_file(self) -> int | None:
+        """Number of the newest control file with a drain that the batch processed, or None."""
+        return _max(one.drain_file for one in self.groups)
+
+    @property
+    def control_file(self) -> int | None:
+        """Number of the newest control file with a time that the batch processed, or None."""
+        return _max(one.control_file for one in self.groups)
 
     @property
     def firings(self) -> int:
@@ -115,14 +145,13 @@ def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
 def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
     """Return what a batch did, added up over its packed output rows (`processor.OUTPUT_SCHEMA`)."""
     collected = list(packed)
-    groups = [json.loads(bytes(row.body)) for row in collected if row.tag == _COUNTS]
     by_tag: dict[str, list[Any]] = {RESULTS: [], REJECTED: []}
     for row in collected:
-        if row.tag != _COUNTS:
+        if row.tag != COUNTS:
             by_tag.setdefault(row.tag, []).append(row)
     return BatchOutput(
         number=number,
-        counts={name: sum(group[name] for group in groups) for name in ROW_COUNT_COLUMNS},
+        groups=[GroupReport.from_bytes(bytes(row.body)) for row in collected if row.tag == COUNTS],
         output_counts={tag: sum(row.n for row in rows) for tag, rows in by_tag.items()},
         hashes={tag: sum(row.hash for row in rows) % _HASHES for tag, rows in by_tag.items()},
         driver_tables={
@@ -130,32 +159,11 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
             for tag, rows in by_tag.items()
             if rows and all(row.body is not None for row in rows)
         },
-        open_panes={group["group"]: group["open_panes"] for group in groups},
-        open_runs={group["group"]: group["open_runs"] for group in groups},
-        watermark=_max(groups, "watermark"),
-        flushed=any(group["flushed"] for group in groups),
-        missed_panes=sum(group["missed_panes"] for group in groups),
-        errors=added_up(ErrorKind(**one) for group in groups for one in group["errors"]),
-        tuples={group["group"]: group["tuples"] for group in groups},
-        due_watermarks_us={group["group"]: group["due"] for group in groups},
-        due_us={group["group"]: group["due_at"] for group in groups},
-        late_us=_max(groups, "late_us"),
-        outage=_outage(groups) if _max(groups, "resume") is not None else None,
-        resumed_us=_max(groups, "resumed_us"),
-        last_resume_file=_max(groups, "resume"),
-        last_drain_file=_max(groups, "drain"),
-        last_control_file=_max(groups, "control_file"),
     )
 
 
-def _outage(groups: list[dict[str, Any]]) -> dict[str, int]:
-    reported = [group["outage"] for group in groups if group["outage"] is not None]
-    sums = {name: sum(one[name] for one in reported) for name in ("timers", "results", "tuples", "partitions")}
-    return sums | {"back_us": max((one["back_us"] for one in reported), default=0)}
-
-
-def _max(groups: list[dict[str, Any]], name: str) -> int | None:
-    return max((group[name] for group in groups if group[name] is not None), default=None)
+def _max(numbers: Iterable[int | None]) -> int | None:
+    return max((one for one in numbers if one is not None), default=None)
 
 
 _SCHEMA = "tag string, n bigint, body binary, place bigint"

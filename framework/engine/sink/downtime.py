@@ -95,7 +95,7 @@ def build_report(
     outage: Mapping[str, int],
     late_us: int | None,
 ) -> Downtime:
-    """Return the report of an outage; times in us since the epoch, `outage` as `BatchOutput.outage` has it."""
+    """Return the report of an outage; times in us since the epoch, `outage` as `BatchOutput.outage_counts` has it."""
     return Downtime(
         job=job,
         batch=batch,

@@ -30,7 +30,8 @@ from panekeeper import (
     agg,
 )
 from panekeeper.diagnostics.replay.capsule import case_of_group, masked, require_maskable
-from panekeeper.diagnostics.replay.replay import GroupBatch
+from panekeeper.diagnostics.replay.replay import RecordedGroup
+from panekeeper.framework.core.group_batch import GroupBatch
 from panekeeper.framework.core.inspection.differences import rows_difference
 from panekeeper.framework.core.inspection.one_key import rows_of
 from panekeeper.framework.core.job_spec import EVENT_TIME, JobSpec
@@ -151,6 +152,14 @@ def batches_of(spec: JobSpec, codes: Sequence[int]) -> list[list[Step]]:
     return [one for one in batches if one]
 
 
+def recorded(
+    spec: JobSpec, store: MemoryStore, steps: list[Any], *, number: int = 0, checkpoint: BatchCheckpoint | None = None
+) -> RecordedGroup:
+    """A key group with this state, and what it gets in a batch."""
+    batch = GroupBatch(number=number, group=0, steps=steps, checkpoint=checkpoint)
+    return RecordedGroup(spec=spec, store=store, batch=batch)
+
+
 CODES = st.lists(st.integers(0, 10**9), min_size=1, max_size=12)
 
 
@@ -163,9 +172,9 @@ def test_a_capsule_of_any_batch_has_its_results(name: str, codes: list[int], key
     store = MemoryStore()
     for steps in batches[:chosen]:
         KeyGroupRunner(spec, store).run(steps)
-    group = GroupBatch(group=0, spec=spec, store=store, steps=batches[chosen])
+    group = recorded(spec, store, batches[chosen], number=chosen)
     values = {"k": pa.scalar(key, pa.string())}
-    case = case_of_group(group, values, job="j", batch=chosen)
+    case = case_of_group(group, values, job="j")
     ran = run_capsule(json.loads(json.dumps(case.to_json())))
     assert ran.differences == ()
     for window, part in group.run()[0].parts.items():
@@ -185,8 +194,8 @@ def test_a_capsule_of_any_batch_has_its_results(name: str, codes: list[int], key
 def case_with_rows(name: str = "tumbling panes", **more: Any) -> Any:
     """A case with a row and a watermark that fires it."""
     spec = spec_of({**DECLARED[name], **more})
-    group = GroupBatch(group=0, spec=spec, store=MemoryStore(), steps=[step_of_code(spec, 4 * 41 + 1, 0, 100)])
-    return case_of_group(group, {"k": pa.scalar("a", pa.string())}, job="j", batch=0)
+    group = recorded(spec, MemoryStore(), [step_of_code(spec, 4 * 41 + 1, 0, 100)])
+    return case_of_group(group, {"k": pa.scalar("a", pa.string())}, job="j")
 
 
 def test_state_handlers_are_in_a_capsule_with_what_they_have_stored() -> None:
@@ -195,8 +204,8 @@ def test_state_handlers_are_in_a_capsule_with_what_they_have_stored() -> None:
     run(made, store, 0, rows(("a", 1), ("b", 2), ("a", 4)))
     checkpoint = BatchCheckpoint(checkpoint=1, group=0, attempt=2)
     steps = [rows(("a", 8)), rows(("a", 16), ("b", 32))]
-    group = GroupBatch(group=0, spec=made, store=store, steps=steps, checkpoint=checkpoint)
-    case = case_of_group(group, {"key": pa.scalar("a")}, job="j", batch=1)
+    group = recorded(made, store, steps, number=1, checkpoint=checkpoint)
+    case = case_of_group(group, {"key": pa.scalar("a")}, job="j")
     ran = run_capsule(json.loads(json.dumps(case.to_json())))
     assert ran.is_equal
     assert [(row["key"], row["total"]) for row in ran.results] == [("a", 29), ("b", 63)]
@@ -213,8 +222,8 @@ def test_an_operator_with_listeners_is_one_object_with_its_state() -> None:
     made = replace(made, operator=OperatorWithListeners(operator, (listener,)))
     run(made, store, 0, rows(("a", 1), ("a", 2)))
     checkpoint = BatchCheckpoint(checkpoint=1, group=0)
-    group = GroupBatch(group=0, spec=made, store=store, steps=[rows(("a", 4), ("a", 8))], checkpoint=checkpoint)
-    case = case_of_group(group, {"key": pa.scalar("a")}, job="j", batch=1)
+    group = recorded(made, store, [rows(("a", 4), ("a", 8))], number=1, checkpoint=checkpoint)
+    case = case_of_group(group, {"key": pa.scalar("a")}, job="j")
     ran = run_capsule(json.loads(json.dumps(case.to_json())))
     assert ran.differences == ()
     assert [row["total"] for row in ran.results] == [15]
@@ -261,7 +270,7 @@ def test_code_that_cannot_be_imported_is_refused() -> None:
         case_with_rows("operator", operator=holder).to_json()
     gone = case_with_rows("operator").to_json()
     gone = json.loads(json.dumps(gone).replace("test_capsule:Names", "test_capsule:Gone"))
-    with pytest.raises(DeclarationError, match=r"the capsule needs Gone of the module tests\.recovery"):
+    with pytest.raises(DeclarationError, match=r"the capsule needs Gone of the module tests\.diagnostics"):
         run_capsule(gone)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper.diagnostics.what_if.lateness import Lateness, lateness_ms
-from panekeeper.framework.testing.scripted_job import followed_watermark
+from panekeeper.framework.engine.flow.spark_watermark import watermark_behind
 
 TIMES = st.integers(0, 5_000_000).map(lambda us: us + 10_000_000_000)
 SHARES = st.sampled_from([Fraction(99, 100), Fraction(999, 1000), Fraction(1, 2), Fraction(1, 3), Fraction(1)])
@@ -17,7 +17,7 @@ SHARES = st.sampled_from([Fraction(99, 100), Fraction(999, 1000), Fraction(1, 2)
 
 def is_late(us: int, latest_us: int | None, delay_ms: int) -> bool:
     """Whether a row is behind the watermark that Spark has behind these rows."""
-    watermark = followed_watermark(latest_us, delay_ms * 1000)
+    watermark = watermark_behind(latest_us, delay_ms * 1000)
     return watermark is not None and us < watermark
 
 

@@ -14,22 +14,16 @@ from hypothesis import strategies as st
 from panekeeper import Count, Session, SlidingByRow, TimeInterval, Tumbling, agg
 from panekeeper.diagnostics.what_if.on_spark import _Pack, _Run
 from panekeeper.diagnostics.what_if.recorded_input import RecordedInput
-from panekeeper.diagnostics.what_if.rehearsal import (
-    COUNTS,
-    Beginning,
-    CheckedBatch,
-    Control,
-    Rehearsal,
-    Rehearsed,
-    watermark_behind,
-)
-from panekeeper.framework.engine.flow.packing import PACKED, from_segment
+from panekeeper.diagnostics.what_if.rehearsal import COUNTS, Beginning, Rehearsal
+from panekeeper.framework.core.packed_rows import PACKED, from_segment
 from panekeeper.framework.testing.memory_intake import MemoryIntake
+from panekeeper.framework.testing.memory_job import CheckedBatch, Control, Declared, followed_watermark
 from panekeeper.framework.testing.results import as_dicts
 from panekeeper.framework.testing.run import declared_job, with_script
 from panekeeper.framework.testing.run_in_memory import run_in_memory
 from panekeeper.framework.testing.scripted_job import ScriptedJob
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
+from panekeeper.state.checkpoint.runs import RunRecord
 from panekeeper.state.store import MemoryStore
 from panekeeper.testing import Clock, Restart
 
@@ -70,7 +64,7 @@ def checked(job: ScriptedJob, pipeline: Any) -> list[CheckedBatch]:
         kinds = [("resume", batch.is_start), ("tick", batch.is_tick and not batch.is_start)]
         control = tuple(Control(kind, batch.now_us, batch.number) for kind, there in kinds if there)
         pairs = zip(intakes, batch.tables, strict=True)
-        tables = tuple(intake.check(rows, batch.now_us).table for intake, rows in pairs)
+        tables = tuple(intake.check(rows, batch.now_us) for intake, rows in pairs)
         found.append(CheckedBatch(number=batch.number, tables=tables, control=control))
     return found
 
@@ -80,7 +74,7 @@ def rehearsed(pipeline: Any, batches: list[CheckedBatch], beginning: Beginning) 
     packers = tuple(port.packer((0,), None, has_rest=False) for port in pipeline.ports)
     rehearsal = Rehearsal(pipeline, packers, beginning)
     for batch in batches:
-        rehearsal.run(batch)
+        rehearsal.rehearse(batch)
     return rehearsal
 
 
@@ -109,8 +103,8 @@ def require_same_on_spark(pipeline: Any, batches: list[CheckedBatch], whole: Reh
     given = RecordedInput(**ends, control=control, reached=reached, ports=len(packers))
     latest = given.latest(None)
     timers = pipeline.uses_watermark_timer
-    watermarks = {number: watermark_behind(pipeline, us, None) if timers else None for number, us in latest.items()}
-    run = _Run(Rehearsed.of(pipeline, is_new=True), watermarks, control)
+    watermarks = {number: followed_watermark(pipeline, us, None) if timers else None for number, us in latest.items()}
+    run = _Run(Declared.of(pipeline), RunRecord(), watermarks, control)
     sent = pa.RecordBatch.from_pylist(rows, schema=PACKED.append(pa.field("batch", pa.int64())))
     *found, counts = [row for one in run(iter([sent])) for row in one.to_pylist()]
     for window, written in whole.results.items():

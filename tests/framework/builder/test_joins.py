@@ -18,7 +18,8 @@ def test_joins_that_cannot_be_are_refused_where_they_are_declared(tmp_path: Path
 
     def port(columns: str = "sensor string, at timestamp, value bigint", **options: Any) -> Any:
         given: dict[str, Any] = {"name": "joined", "partition_by": "sensor", "event_time": "at"} | options
-        return windowed(ScriptedStream(spark_schema(declared_columns(columns))), **given)
+        scripted: Any = ScriptedStream(spark_schema(declared_columns(columns)))
+        return windowed(scripted, **given)
 
     bounds: dict[str, Any] = {"before": 60, "after": 60}
     renamed = "name string, at timestamp, other bigint"

@@ -14,12 +14,11 @@ import pyarrow as pa
 
 import panekeeper
 from benchmarks.data import COLUMNS, ROWS
-from panekeeper.framework.core.job_spec import JobSpec
-from panekeeper.framework.core.state_handlers import BatchCheckpoint
-from panekeeper.framework.core.steps import BatchOutcome, Step
-from panekeeper.framework.engine.flow.packing import PackedRow
+from panekeeper.framework.core.group_batch import GroupBatch
+from panekeeper.framework.core.packed_rows import PackedRow
+from panekeeper.framework.core.steps import BatchOutcome
 from panekeeper.framework.testing.run import declared_job
-from panekeeper.framework.testing.run_in_memory import MemoryJob
+from panekeeper.framework.testing.run_in_memory import JobOfScript
 from panekeeper.framework.testing.scripted_job import ScriptBatch, ScriptedJob
 from panekeeper.state.store import MemoryStore
 
@@ -88,18 +87,18 @@ class CountingStore(MemoryStore):
         self.stored_bytes += len(value or b"")
 
 
-class _CountedJob(MemoryJob):
+class _CountedJob(JobOfScript):
     """A job in memory that counts what it does from the rows of a batch to its outcome: folding, packing, the core."""
 
     def __init__(self, script: ScriptedJob) -> None:
         super().__init__(script)
-        self.stores = [CountingStore()]
+        self.groups[0].store = CountingStore()
         self.calls = {True: 0, False: 0}
         self.arrow_bytes = 0
 
     def work(self) -> Work:
         """Return what has been counted since this was called last."""
-        (store,) = self.stores
+        (store,) = self.stores.values()
         assert isinstance(store, CountingStore)
         found = Work(
             calls=self.calls[True],
@@ -111,15 +110,19 @@ class _CountedJob(MemoryJob):
         self.calls, self.arrow_bytes, store.calls, store.stored_bytes = {True: 0, False: 0}, 0, 0, 0
         return found
 
-    def _pack(self, place: int, rows: pa.Table, now_us: int, watermark: int | None) -> Iterator[PackedRow]:
+    def _check(self, port: int, rows: pa.Table, now_us: int) -> pa.Table:
         with self._counted():
-            packed = list(super()._pack(place, rows, now_us, watermark))
+            return super()._check(port, rows, now_us)
+
+    def _pack(self, port: int, rows: pa.Table, watermark: int | None) -> Iterator[PackedRow]:
+        with self._counted():
+            packed = list(super()._pack(port, rows, watermark))
         yield from packed
 
-    def run_group(self, spec: JobSpec, checkpoint: BatchCheckpoint, steps: list[Step]) -> BatchOutcome:
+    def run_group(self, group: int, batch: GroupBatch) -> BatchOutcome:
         """Run a batch, and count."""
         with self._counted():
-            return super().run_group(spec, checkpoint, steps)
+            return super().run_group(group, batch)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

@@ -303,8 +303,9 @@ def test_how_long_ids_are_kept_may_change_and_what_they_are_may_not() -> None:
     """Between two runs on one checkpoint."""
 
     def declared(**options: Any) -> dict[str, Any]:
+        columns: Any = ScriptedStream(spark_schema(declared_columns("id string, other string, t timestamp")))
         stream = windowed(
-            ScriptedStream(spark_schema(declared_columns("id string, other string, t timestamp"))),
+            columns,
             name="ids",
             event_time="t",
             **options,

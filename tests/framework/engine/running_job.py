@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from panekeeper.framework.core.quarantine import ErrorKind
+from panekeeper.framework.engine.flow.group_report import GroupReport
 from panekeeper.framework.engine.job.callbacks import ReportCallbacks
 from panekeeper.framework.engine.job.status import BatchReport, JobState, RunTotals, StageClock, Status
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS, BatchOutput
@@ -47,18 +48,24 @@ class RunningJob:
     ) -> None:
         """Run a batch whose rows went as `counts` says, each stage in a second."""
         every = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | counts | {"rows_in": sum(counts.values())}
+        failed = [ErrorKind(reason="USER_ERROR", kind="ValueError", count=errors, first="")] if errors else []
         batch = BatchOutput(
             number=number,
-            counts=every,
+            groups=[
+                GroupReport(
+                    group=1,
+                    counts=every,
+                    open_panes=2,
+                    watermark=now_us() - 90_000_000,
+                    missed_panes=missed_panes,
+                    late_us=late_us,
+                    errors=failed,
+                ),
+                GroupReport(group=2, counts=dict.fromkeys(ROW_COUNT_COLUMNS, 0), open_panes=3),
+            ],
             output_counts={"results": firings, "rejected": 0},
             hashes={},
             driver_tables={},
-            open_panes={1: 2, 2: 3},
-            watermark=now_us() - 90_000_000,
-            flushed=False,
-            missed_panes=missed_panes,
-            late_us=late_us,
-            errors=[ErrorKind(reason="USER_ERROR", kind="ValueError", count=errors, first="")] if errors else [],
         )
         clock = StageClock(Seconds(1.0))
         clock.end("plan")

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from panekeeper import TimeInterval, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.ordering import PortOrdering, to_steps
 from panekeeper.framework.core.panes.folding import PaneFolding
 from panekeeper.framework.core.steps import BatchOutcome, PartialRows, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import (
     EVENT_TIME_COLUMN,
     KEY_GROUP_COLUMN,

@@ -30,9 +30,9 @@ from panekeeper import (
 )
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, TIMESTAMP, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.ordering import PortOrdering, to_steps
 from panekeeper.framework.core.steps import Watermark
 from panekeeper.framework.declarations.windows import Window
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import (
     ARRIVAL_TIME_COLUMN,
     EVENT_TIME_COLUMN,

@@ -14,19 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, TIMESTAMP
+from panekeeper.framework.core.ordering import PortOrdering, to_steps
+from panekeeper.framework.core.packed_rows import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS, from_segment
 from panekeeper.framework.core.steps import EventTimeProgress, Flush, Mark, Rows, Tick, Watermark
 from panekeeper.framework.declarations.errors import InputError
-from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import (
     ARRIVAL_TIME_COLUMN,
     EVENT_TIME_COLUMN,
     KEY_GROUP_COLUMN,
     REJECT_COLUMN,
     Packer,
-    from_segment,
 )
-from panekeeper.framework.engine.flow.processor import ceil_ms
+from panekeeper.framework.engine.flow.spark_watermark import ceil_ms
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 IDS = (12, 6, 2)

@@ -12,16 +12,16 @@ import pytest
 from panekeeper import TimeInterval, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, REST, REST_AS_JSON, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.ordering import PortOrdering, to_steps
+from panekeeper.framework.core.packed_rows import from_segment
 from panekeeper.framework.core.steps import Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 from panekeeper.framework.engine.flow.packing import (
     EVENT_TIME_COLUMN,
     KEY_GROUP_COLUMN,
     REJECT_COLUMN,
     REST_COLUMN,
     Packer,
-    from_segment,
 )
 from panekeeper.state.store import MemoryStore
 

@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 from panekeeper import Batched, Count, PartitionAge, Punctuation, Sliding, Time, Tumbling, agg
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.ordering import PortOrdering, to_steps
+from panekeeper.framework.core.packed_rows import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS, to_segment
 from panekeeper.framework.declarations.windows import CatchUp, Window
-from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
-from panekeeper.framework.engine.flow.packing import to_segment
 from panekeeper.state.store import MemoryStore
 from tests.framework.engine.flow.test_key_groups import COLUMNS, KEYS, Narrator
 

@@ -67,11 +67,11 @@ def _spark(monkeypatch: pytest.MonkeyPatch) -> None:
 def _prepare(folder: Any, lease: Lease) -> None:
     output: Any = SimpleNamespace(
         number=0,
-        rows=dict.fromkeys(("results", "rejected"), 0),
+        output_counts=dict.fromkeys(("results", "rejected"), 0),
         large_tags=[],
         counts={"rows_in": 0},
         flushed=False,
-        last_drain_file=None,
+        drain_file=None,
         resumed_us=None,
     )
     nothing: Any = SimpleNamespace(sparkSession=None, has_user_sink=False, parts={}, rejected_schema=None)

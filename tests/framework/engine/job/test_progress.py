@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from panekeeper.framework.engine.flow.group_report import GroupReport
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.query import QueryProgress, read_progress
 from panekeeper.framework.engine.job.status import JobState, RunTotals, StageClock
@@ -27,11 +28,18 @@ class Clock:
         return self.us / 1e6
 
 
-def batch(number: int, rows: int, **fields: Any) -> BatchOutput:
-    """A batch that admitted its rows."""
-    counts = dict.fromkeys(ROW_COUNT_COLUMNS, 0) | {"rows_in": rows, "admitted": rows}
-    empty: dict[str, Any] = {"hashes": {}, "driver_tables": {}, "open_panes": {}, "watermark": None, "flushed": False}
-    return BatchOutput(number=number, counts=counts, output_counts={"results": 0, "rejected": 0}, **(empty | fields))
+NO_ROWS = dict.fromkeys(ROW_COUNT_COLUMNS, 0)
+
+
+def batch(number: int, rows: int, groups: dict[int, dict[str, Any]] | None = None, **fields: Any) -> BatchOutput:
+    """A batch that admitted its rows; `groups` has what the key groups reported, `fields` what the first one did."""
+    first, *others = (groups or {0: {}}).items()
+    admitted = NO_ROWS | {"rows_in": rows, "admitted": rows}
+    reports = [GroupReport(group=first[0], counts=admitted, **(first[1] | fields))]
+    reports += [GroupReport(group=group, counts=NO_ROWS, **own) for group, own in others]
+    return BatchOutput(
+        number=number, groups=reports, output_counts={"results": 0, "rejected": 0}, hashes={}, driver_tables={}
+    )
 
 
 def test_the_rate_is_that_of_the_last_minute_and_falls_to_0_in_an_idle_one() -> None:
@@ -64,15 +72,15 @@ def test_a_report_of_a_batch_has_the_time_of_each_stage() -> None:
 def test_how_many_panes_are_open_is_not_known_before_each_key_group_has_reported() -> None:
     """A batch that is run again has only the groups with rows in it; the others may have panes, too."""
     totals, clock = RunTotals(2), StageClock()
-    again = batch(4, 1, open_panes={7: 2}, tuples={7: 5})
+    again = batch(4, 1, {7: {"open_panes": 2, "kept_rows": 5}})
     assert totals.open_panes_after(again) is None
     assert totals.add(again, clock).open_panes is None
     assert totals.status("readings", JobState.RUNNING).open_panes is None
     assert totals.open_work()["open"] == {"panes": None, "tuples": None, "next_due": None, "next_watermark": None}
 
-    first = batch(5, 1, open_panes={7: 1, 8: 3}, tuples={7: 4, 8: 6})
+    first = batch(5, 1, {7: {"open_panes": 1, "kept_rows": 4}, 8: {"open_panes": 3, "kept_rows": 6}})
     assert totals.open_panes_after(first) == totals.add(first, clock).open_panes == 4
-    assert totals.add(batch(6, 1, open_panes={8: 0}, tuples={8: 0}), clock).open_panes == 1
+    assert totals.add(batch(6, 1, {8: {"open_panes": 0, "kept_rows": 0}}), clock).open_panes == 1
     assert totals.status("readings", JobState.RUNNING).open_panes == 1
     assert totals.open_work()["open"] == {"panes": 1, "tuples": 4, "next_due": None, "next_watermark": None}
 
@@ -80,9 +88,13 @@ def test_how_many_panes_are_open_is_not_known_before_each_key_group_has_reported
 def test_a_pane_that_several_key_groups_have_open_is_one() -> None:
     """In the status, the reports of batches and what is left open; a group that slept still has its panes."""
     totals, clock = RunTotals(2), StageClock()
-    first = batch(1, 1, open_panes={7: 3, 8: 2}, open_runs={7: {"": [[1, 3]]}, 8: {"": [[3, 4]]}})
+    first = batch(
+        1,
+        1,
+        {7: {"open_panes": 3, "open_runs": {"": [[1, 3]]}}, 8: {"open_panes": 2, "open_runs": {"": [[3, 4]]}}},
+    )
     assert totals.open_panes_after(first) == totals.add(first, clock).open_panes == 4
-    second = batch(2, 1, open_panes={8: 1}, open_runs={8: {"": [[3, 3]]}})
+    second = batch(2, 1, {8: {"open_panes": 1, "open_runs": {"": [[3, 3]]}}})
     assert totals.open_panes_after(second) == totals.add(second, clock).open_panes == 3
     assert totals.status("readings", JobState.RUNNING).open_panes == totals.open_work()["open"]["panes"] == 3
 

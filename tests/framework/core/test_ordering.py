@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from panekeeper.framework.core.ordering import PortOrdering, to_steps
+from panekeeper.framework.core.packed_rows import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
 from panekeeper.framework.core.steps import Flush, Step, Tick
-from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from panekeeper.framework.engine.flow.ordering import PortOrdering, to_steps
 
 Packed = namedtuple("Packed", "kind pos n part port lot body")  # noqa: PYI024 -- as Spark's rows: fields by name
 

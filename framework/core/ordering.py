@@ -15,7 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from panekeeper.framework.core import stream_clock
 from panekeeper.framework.core.job_spec import REST
+from panekeeper.framework.core.packed_rows import (
+    AFTER_ALL_PARTITIONS,
+    BEFORE_ALL_PARTITIONS,
+    PARTIAL_KIND,
+    PROGRESS_KIND,
+    REFUSED_KIND,
+    from_segment,
+    is_control,
+)
 from panekeeper.framework.core.steps import (
     EventTimeProgress,
     EvictPartitions,
@@ -28,10 +38,7 @@ from panekeeper.framework.core.steps import (
     Tick,
     Watermark,
 )
-from panekeeper.framework.engine.flow import stream_clock
-from panekeeper.framework.engine.flow.control_stream import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS
-from panekeeper.framework.engine.flow.packing import PARTIAL_KIND, PROGRESS_KIND, from_segment
-from panekeeper.framework.engine.flow.stream_clock import ARRIVED_KIND
+from panekeeper.framework.core.stream_clock import ARRIVED_KIND
 from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
 from panekeeper.state.records import Source
 
@@ -51,11 +58,6 @@ class PortOrdering:
     order_by: tuple[str, ...] = ()
     keys: pa.Schema
     has_stream_clock: bool = False
-
-
-def watermark_step(watermark_ms: int) -> list[Step]:
-    """Return Spark's watermark as a step; nothing while it is unset (0, or -1 without event time)."""
-    return [Watermark(watermark_ms * 1000)] if watermark_ms > 0 else []
 
 
 def to_steps(packed: Iterable[Any], ports: Sequence[PortOrdering]) -> list[Step]:
@@ -129,7 +131,7 @@ def _control_steps(row: Any, ports: Sequence[PortOrdering]) -> Iterator[PortStep
     """Return the steps of a control row for every port, or of a mark for its own."""
     if row.kind == "flush":  # what is due by then happens first, for its own reason
         yield from (Tick(row.n, port=port) for port, one in enumerate(ports) if not one.has_stream_clock)
-    if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS):
+    if is_control(row):
         for port, ordering in enumerate(ports):
             if row.part == AFTER_ALL_PARTITIONS or not ordering.has_stream_clock:
                 yield replace(_STEPS[row.kind](row.n), port=port)
@@ -153,14 +155,14 @@ def _order_key(row: Any) -> tuple[int, int, str, int, int, int]:
 
     At one place the rows come first, then the clock that passes with them, then a mark that follows them.
     """
-    phase = row.part if row.part in (BEFORE_ALL_PARTITIONS, AFTER_ALL_PARTITIONS) else int(row.kind == PROGRESS_KIND)
+    phase = row.part if is_control(row) else int(row.kind == PROGRESS_KIND)
     # Partial rows of several windows come window by window: of panes, in which order says nothing.
     lot = row.kind if row.kind.startswith(f"{PARTIAL_KIND}:") else row.lot or ""
     return phase, row.port, lot, row.part, row.pos, _AT_ONE_PLACE.get(row.kind, len(_AT_ONE_PLACE))
 
 
 _AT_ONE_PLACE = {"rows": 0, ARRIVED_KIND: 1}
-_NOT_A_STEP = frozenset({"rejected", *CHECKPOINT_COMMANDS})  # nothing becomes due by a drain
+_NOT_A_STEP = frozenset({REFUSED_KIND, *CHECKPOINT_COMMANDS})  # nothing becomes due by a drain
 _STEPS: dict[str, Callable[[int], PortStep]] = {
     "resume": lambda us: Tick(us, resume=True),
     "tick": Tick,
