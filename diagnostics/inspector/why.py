@@ -26,7 +26,7 @@ from panekeeper.diagnostics.inspector.panes import Key, frame, key_as_stored, st
 from panekeeper.diagnostics.inspector.plain_tables import read_plain_table
 from panekeeper.diagnostics.inspector.quarantined import refused_of
 from panekeeper.diagnostics.inspector.written import commits_of_batches
-from panekeeper.framework.core.inspection.kept_rows import by_row_of, has_row
+from panekeeper.framework.core.inspection.kept_rows import has_row
 from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, nearest_panes, pane_text
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import horizon, open_work
@@ -41,6 +41,7 @@ from panekeeper.framework.core.inspection.reasons import (
     why_partition,
 )
 from panekeeper.framework.core.inspection.reasons import why as why_of
+from panekeeper.framework.core.inspection.recorded_windows import by_row_of
 from panekeeper.framework.core.inspection.refusals import Refusal, missed_between, refusal_lines, with_lateness
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry

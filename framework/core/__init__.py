@@ -24,6 +24,7 @@ shared_folding.py       which of these are folded before they arrive?
 event_time_batch.py     how does one batch of a window in event time run: panes and sessions
 result_rows.py          what does every result row have, whichever window it is of?
 past_firings.py         what has fired before, and what has come since, whichever kind of window has kept it?
+outlook.py              what does each open pane, session or window by row wait for?
 quarantine.py           what goes to the quarantine: late rows, and what could not be computed?
 row_json.py             how is a row written as JSON that Spark reads back?
 stable_order.py         how are partition codes and instants sorted fast, and ranges of rows laid end to end?
@@ -33,7 +34,7 @@ sessions/               sessions in event time
 by_row/                 windows that end at, or begin after, each row
 arrival/                windows in arrival order: tumbling, sliding, batched
 joins/                  which rows of two ports match, and which are given up?
-inspection/             what is open in the stored state, and what does it wait for? Read only
+inspection/             what is open in the stored state, and why? Asked of the windows; nothing is changed
 aggregates/             how do aggregates fold rows and merge partial results, on columns?
 
 Each kind of window is a family of the same parts under the same names: docs/architecture.md has the table of them.

@@ -132,6 +132,13 @@ class Within:
         """Return how far before and after a row of this port its partners may be, in microseconds."""
         return (self.after_us, self.before_us) if port else (self.before_us, self.after_us)
 
+    def hold_us(self, port: int) -> int:
+        """Return how far behind the watermark a row of this port still is of use, in microseconds.
+
+        So long a row of the other port may come that is not late, and meets it.
+        """
+        return max(self.reach(port)[1], 0) + self.age_us
+
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint."""
         return {

@@ -20,6 +20,7 @@ from panekeeper.framework.core.group_batch import GroupBatch
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.panes.pane_index import number_cells
+from panekeeper.framework.core.panes.settleable import against_settling
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.row_json import objects
 from panekeeper.framework.core.stable_order import gather_ranges
@@ -50,24 +51,15 @@ class Outcome(Enum):
 
 def require_supported(spec: JobSpec) -> TimeInterval:
     """Return the window of a job whose panes can be settled. Raises `DeclarationError` for any other one."""
-    window, what = spec.window, None
-    if spec.other_ports or spec.join is not None:
-        what = "several inputs"
-    elif not isinstance(window, TimeInterval):
-        what = f"a window of the kind {type(window).__name__}"
-    elif spec.aggregates is None or spec.handlers:
-        what = "an operator, or handlers with state"
-    elif spec.has_groups:
-        what = "a row for each group in a firing"
-    elif spec.dedupe is not None:
-        what = "dedupe=, by which rows of other panes decide what counts"
-    elif window.results != "accumulating":
-        what = f"results={window.results!r}"
-    else:
-        given = {name: getattr(window, name) for name in ("fires_when", "then", "fill")}
-        what = next((f"{name}={value!r}" for name, value in given.items() if value is not None), None)
-    if what is None and isinstance(window, TimeInterval):
-        return window
+    what = against_settling(
+        spec.window,
+        has_several_inputs=bool(spec.other_ports) or spec.join is not None,
+        has_aggregates=spec.aggregates is not None and not spec.handlers,
+        has_groups=spec.has_groups,
+        has_dedupe=spec.dedupe is not None,
+    )
+    if what is None and isinstance(spec.window, TimeInterval):
+        return spec.window
     raise DeclarationError(
         f"the job has {what}, of which late rows cannot be settled. Panes of event time can be whose aggregates show "
         "all their rows; compute others anew by a job with a checkpoint and tables of its own"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from panekeeper.framework.core.aggregates.sums import CountAccumulator
 from panekeeper.framework.core.aggregates.tallies import Quantiles
 from panekeeper.framework.core.arrival.timers import Timers
 from panekeeper.framework.core.event_time_batch import RowCounts, RowFate
-from panekeeper.framework.core.inspection import panes
+from panekeeper.framework.core.outlook import Outlook
+from panekeeper.framework.core.panes.window import TimeIntervalWindow
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.repeats import Repeats
@@ -28,6 +29,7 @@ from panekeeper.framework.core.several_windows import SeveralWindowsBatch
 from panekeeper.framework.core.steps import Rows
 from panekeeper.framework.testing import capsule, memory_job
 from panekeeper.framework.testing.memory_intake import MemoryIntake
+from panekeeper.state.records import NEVER
 from panekeeper.state.store import MemoryStore
 from tests.laws.calls import call
 from tests.laws.declarations import (
@@ -135,9 +137,9 @@ def _keeps_the_count(right: Any) -> Any:
 
 
 def _a_second_late(right: Any) -> Any:
-    def wrong(*given: Any) -> tuple[np.ndarray, np.ndarray]:
-        ends, closes = right(*given)
-        return ends + 1_000_000, closes
+    def wrong(*given: Any) -> Outlook:
+        told: Outlook = right(*given)
+        return replace(told, fires_at=np.where(told.fires_at == NEVER, NEVER, told.fires_at + 1_000_000))
 
     return wrong
 
@@ -224,7 +226,7 @@ DEFECTS = (
             },
         ),
     ),
-    Defect("what fires is told too late", panes, "_ends_and_closes", _a_second_late, ("stored",)),
+    Defect("what fires is told too late", TimeIntervalWindow, "outlook", _a_second_late, ("stored",)),
     Defect("a restart loses firings", MemoryStore, "copy", _without_firings, ("cuts",), (PANES,), ("discard_age",)),
 )
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase
 from panekeeper.framework.core.arrival.partitions import Partitions
-from panekeeper.framework.core.arrival.round import RoundRows, count_before, due_timers
+from panekeeper.framework.core.arrival.round import RoundRows, count_before, due_timers, rows_lacking
+from panekeeper.framework.core.outlook import NONE
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.windows import Batched
 from panekeeper.state.records import NEVER
@@ -101,11 +102,17 @@ def counted_updates(window: Batched, round_rows: RoundRows, partitions: Partitio
     """Return the updates of a window that counts rows: at each m-th row, with all m at once."""
     size, retain = int(window.every), window.retain  # type: ignore[arg-type]  # checked when it was declared
     code, position, at = round_rows.rows
-    nth = position + 1 - partitions.inside[code]
-    full = nth % size == 0
+    full = rows_lacking(size, position - partitions.inside[code]) == 1
     high = position[full] + 1
     low = np.maximum(high - (retain or 0), 0)
     return _updates(code[full], at[full], position[full], low, high, partitions, Cause.ROW, Reason.COUNT)
+
+
+def rows_to_fire(window: Batched, partitions: Partitions) -> np.ndarray:
+    """Return after how many further rows the next batch of each partition comes; `NONE`: it comes with the clock."""
+    if window.within is not None:
+        return np.full_like(partitions.waiting, NONE)
+    return rows_lacking(int(window.every), partitions.waiting)  # type: ignore[arg-type]  # checked when it was declared
 
 
 def insert_all_waiting(

@@ -135,6 +135,11 @@ class Partitions:
         """Return the present time (us) of each partition: that of its last insertion, if the clock is behind it."""
         return np.maximum(np.where(self.live[codes], self.last_at[codes], clock), clock)
 
+    def leave_at(self, age: int) -> np.ndarray:
+        """Return when each partition is evicted if no row comes and it is for so long without one; all in us."""
+        leave: np.ndarray = self.last_at + age
+        return leave
+
     def latest(self, clock: int) -> int:
         """Return the greatest of these times (us), and of the clock."""
         return int(self.last_at[self.live].max(initial=clock))

@@ -163,6 +163,15 @@ def require_bounded(times: np.ndarray, period: int) -> None:
         )
 
 
+def rows_lacking(size: int, rows: np.ndarray) -> np.ndarray:
+    """Return how many rows lack until their number is the next multiple of a size.
+
+    >>> rows_lacking(3, np.array([0, 2, 3, 7]))
+    array([3, 1, 3, 2])
+    """
+    return size - rows % size
+
+
 def count_new_rows(round_rows: RoundRows, partitions: Partitions) -> None:
     """Add the new rows of each partition to its rows since the last firing."""
     np.add.at(partitions.since, round_rows.code, 1)

@@ -77,7 +77,7 @@ def age_out(
     if age is None:
         none = np.empty(0, dtype=np.int64)
         return ends, none, none
-    due = partitions.last_at + age
+    due = partitions.leave_at(age)
     aged_out = np.flatnonzero(partitions.live & (due <= ends))
     if after_outage:
         return ends, aged_out, ends[aged_out]
@@ -263,7 +263,7 @@ class ArrivalOrderWindow:
         live = self._partitions.live
         soonest = min(self._timers.next_due(), self._contents.next_eviction())
         if self._partition_age is not None and live.any():
-            soonest = min(soonest, int(self._partitions.last_at[live].min()) + self._partition_age)
+            soonest = min(soonest, int(self._partitions.leave_at(self._partition_age)[live].min()))
         return None if soonest == NEVER or self._record.final else soonest
 
     def _run_round(

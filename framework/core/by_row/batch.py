@@ -31,5 +31,5 @@ class SlidingByRowBatch(EventTimeBatch):
         accumulators = bind_guarded(spec.aggregates, spec.columns, quarantine, spec.history)
         results = ByRowResults(spec, keys, quarantine)
         output = AggregateByRowOutput(accumulators, window.difference_us, results)
-        running = SlidingByRowWindow(window, record, keys, kept, output)
-        super().__init__(store, header, running, results, NoPartitionControl())
+        self.window = SlidingByRowWindow(window, record, keys, kept, output)
+        super().__init__(store, header, self.window, results, NoPartitionControl())

@@ -7,7 +7,7 @@ rows came behind the watermark since it last moved, and how often windows have f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,11 @@ from panekeeper.framework.core.by_row.rows import OrderedRows
 from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
+from panekeeper.framework.core.outlook import NONE, Outlook
 from panekeeper.framework.core.panes.open_runs import Runs
+from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.partition_keys import PartitionKeys
-from panekeeper.framework.core.past_firings import PastFirings
+from panekeeper.framework.core.past_firings import SOME, PastFirings
 from panekeeper.framework.core.stable_order import bounds, changes, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
@@ -176,9 +178,47 @@ class SlidingByRowWindow:
         return PastFirings(
             codes=codes,
             fired=fired,
-            complete=(lasts + self.waits_us < self.record.watermark) & (fired > 0),
+            complete=(self.ready(lasts) <= self.record.watermark) & (fired > 0),
             new=np.zeros(len(codes), dtype=np.int64),
             due_us=np.full(len(codes), NEVER),
+        )
+
+    def ready(self, lasts: np.ndarray) -> np.ndarray:
+        """Return the watermark (us) at which windows with these last instants fire without further rules."""
+        return lasts + 1 + self.waits_us
+
+    def closing_watermark(self, lasts: np.ndarray | int) -> np.ndarray:
+        """Return the watermark (us) that closes windows with these last instants."""
+        return np.asarray(lasts) + 1 + self.window.age_us
+
+    @property
+    def kept_rows(self) -> OrderedRows:
+        """All rows that may still be in an open window."""
+        self.kept.read_from_to(FIRST, LAST)
+        of_use = pa.array(self.kept.times >= self.record.watermark - self.window.reach_us)
+        return OrderedRows(self.kept.rows.filter(of_use), self.keys)
+
+    def outlook(self) -> Outlook:
+        """Return what each open window waits for."""
+        now, rows = self.record.watermark, self.kept_rows
+        codes, lasts, low, high = self.windows(rows, FIRST, LAST)
+        is_open = self.closing_watermark(lasts) > now
+        codes, lasts, low, high = codes[is_open], lasts[is_open], low[is_open], high[is_open]
+        past, new = self.past(codes, lasts), np.zeros(len(codes), dtype=np.int64)
+        again = self._changed_by(*self._pending, now - self.window.age_us, now - 1)
+        if again is not None:
+            both = np.concatenate([codes, again.codes]), np.concatenate([lasts, again.lasts])
+            places = number_cells(*both)[0][len(codes) :]
+            past.fired[places], new[places] = again.fired, SOME
+            past = replace(past, complete=past.complete & (past.fired > 0), new=new)
+        return Outlook(
+            past=past,
+            start=lasts - self.window.difference_us,
+            end=lasts,
+            fires_at=np.where(past.waits, np.maximum(self.ready(lasts), now + 1), NEVER),
+            closes_at=self.closing_watermark(lasts),
+            next_rows=np.full(len(codes), NONE),
+            rows=high - low,
         )
 
     def usual(self, lasts: np.ndarray, existed: np.ndarray | None = None) -> np.ndarray:
@@ -186,7 +226,7 @@ class SlidingByRowWindow:
 
         Such a one has fired at the end of the batch that made it, where windows do, and as it was complete.
         """
-        has_fired = lasts + self.waits_us < self.record.watermark
+        has_fired = self.ready(lasts) <= self.record.watermark
         usual: np.ndarray = has_fired + int(self.window.emit == "on_update")
         return usual if existed is None else np.where(existed, usual, 0)
 
@@ -202,15 +242,21 @@ class SlidingByRowWindow:
         if self.window.emit == "on_update":
             early = self._existed(rows, rows.numbers >= self._known, codes, lasts, low, high).astype(np.int64)
             fired = self.fired.of(codes, lasts, early)
-        self._fire(rows, codes, lasts, low, high, fired, reason)
+        self._fire(Windows(rows, codes, lasts, low, high, fired, self._closed(lasts)), reason)
 
     def _refire(self, previous: int, reason: Reason = Reason.LATE) -> None:
         """Fire the windows that were complete at this watermark, and that rows since then have changed or made."""
-        numbers, times = np.array(self.record.pending, dtype=np.int64).reshape(-1, 2).T
+        numbers, times = self._pending
         self.record.pending = []
         if self._new:
             numbers, times = self._came_since(self._since)
         self._fire_changed(numbers, times, previous - self.window.age_us, previous - 1, reason)
+
+    @property
+    def _pending(self) -> tuple[np.ndarray, np.ndarray]:
+        """Arrival numbers and times of the rows that came behind the watermark since it last moved."""
+        numbers, times = np.array(self.record.pending, dtype=np.int64).reshape(-1, 2).T
+        return numbers, times
 
     def _came_since(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         """Return arrival numbers and times of the rows of this batch from that number on."""
@@ -219,9 +265,15 @@ class SlidingByRowWindow:
 
     def _fire_changed(self, numbers: np.ndarray, times: np.ndarray, first: int, last: int, reason: Reason) -> None:
         """Fire the windows that end in `[first, last]`, and that rows with these numbers and times changed, or made."""
+        changed = self._changed_by(numbers, times, first, last)
+        if changed is not None:
+            self._fire(changed, reason)
+
+    def _changed_by(self, numbers: np.ndarray, times: np.ndarray, first: int, last: int) -> Windows | None:
+        """Return those windows; None if there are none."""
         span = self.window.difference_us + 1
         if not len(times) or int(times.min()) > last:
-            return
+            return None
         self.kept.read_between(times - span, times + span)
         rows = OrderedRows(self.kept.rows, self.keys)
         first, last = max(int(times.min()), first), min(int(times.max()) + span, last)
@@ -230,7 +282,8 @@ class SlidingByRowWindow:
         existed, new = self._existed(rows, is_new, codes, lasts, low, high), bounds(is_new)
         fires = ~existed | (new[high] > new[low])
         codes, lasts, low, high, existed = (one[fires] for one in (codes, lasts, low, high, existed))
-        self._fire(rows, codes, lasts, low, high, self.past(codes, lasts, existed).fired, reason)
+        fired = self.past(codes, lasts, existed).fired
+        return Windows(rows, codes, lasts, low, high, fired, self._closed(lasts))
 
     def _existed(
         self,
@@ -271,24 +324,14 @@ class SlidingByRowWindow:
         filled = low < high
         return codes[filled], lasts[filled], low[filled], high[filled]
 
-    def _fire(
-        self,
-        rows: OrderedRows,
-        codes: np.ndarray,
-        lasts: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        fired: np.ndarray,
-        reason: Reason,
-    ) -> None:
-        if len(codes):
-            self.fired.put(codes, lasts, fired + 1, self.usual(lasts))
-            self.output.on_transitions(Windows(rows, codes, lasts, low, high, fired, self._closed(lasts)), reason)
+    def _fire(self, windows: Windows, reason: Reason) -> None:
+        if len(windows.codes):
+            self.fired.put(windows.codes, windows.lasts, windows.fired + 1, self.usual(windows.lasts))
+            self.output.on_transitions(windows, reason)
 
     def _closed(self, lasts: np.ndarray | int) -> np.ndarray:
         """Return whether the windows with these last instants are closed."""
-        closed = np.asarray(lasts) + 1 + self.window.age_us <= self.record.watermark
-        return closed | self.record.flushed
+        return (self.closing_watermark(lasts) <= self.record.watermark) | self.record.flushed
 
     def _lateness_text(self, time: int | None) -> str:
         return lateness_text(time, self.record, "every window it may be in is closed")

@@ -1,6 +1,10 @@
-"""What is open in the stored state of a key group, as values: read only, beside what the windows themselves do.
+"""What is open in the stored state of a key group, as values. Nothing is changed.
+
+No rule is written here a second time: the windows of the job are loaded, and asked what comes next (`outlook.py`).
 
 recorded.py    what does the recorded declaration of a job say of the window of a port?
+recorded_windows.py
+               which window has recorded these fields?
 panes.py       which panes are open for which partition, and what does each wait for?
 sessions.py    which sessions are open?
 kept_rows.py   which windows by row are open, and which rows does a side of an interval join keep?

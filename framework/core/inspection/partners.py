@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from panekeeper.framework.core.inspection.kept_rows import goes_out_alone, hold_of, kept_side, within_of
+from panekeeper.framework.core.inspection.kept_rows import goes_out_alone, join_of, kept_side
 from panekeeper.framework.core.inspection.one_key import Values, is_of
 from panekeeper.framework.core.inspection.reasons import (
     Answer,
@@ -88,16 +88,17 @@ def row_facts(
     sources: Sequence[SourceTime] = (),
 ) -> RowFacts:
     """Return what is known of a row with these values at this time."""
-    record, other, join = JoinRecord.decode(store.read_header()), ports[1 - port.number], within_of(port.fields)
+    record, other, join = JoinRecord.decode(store.read_header()), ports[1 - port.number], join_of(port)
     before, after = join.reach(port.number)
-    hold, now, alone = hold_of(port), record.watermark, goes_out_alone(port)
+    hold, now, alone = join.hold_us(port.number), record.watermark, goes_out_alone(port)
     kept, has_met = 0, False
     if (mine := _side(port, store, record, values)) is not None and at >= now - hold:
         is_it = _are(mine.rows, values) & (mine.times == at)
         kept = int(is_it.sum())
         unmet = np.isin(np.flatnonzero(is_it), mine.give_up(NO_WATERMARK, NEVER))
         has_met = not unmet.all()
-    without, partners, start = [name for name, one in values.items() if not one.is_valid], [], now - hold_of(other)
+    without, partners = [name for name, one in values.items() if not one.is_valid], []
+    start = now - join.hold_us(other.number)
     theirs = dict(zip(other.fields["equal"][other.number], values.values(), strict=True))
     if not without and (found := _side(other, store, record, theirs)) is not None:
         times = found.times[_are(found.rows, theirs)]

@@ -150,7 +150,7 @@ class WithinBatch:
             return
         previous, self._record.watermark = self._record.watermark, watermark
         for port, kept in enumerate(self._kept):
-            hold = self._hold(port)
+            hold = self._window.hold_us(port)
             start = _BEFORE_ALL if previous == NO_WATERMARK else previous - hold
             self._give_up(port, start, watermark - hold, Reason.NO_MATCH)
             kept.drop_before(watermark - hold)
@@ -161,7 +161,7 @@ class WithinBatch:
             return
         for port, kept in enumerate(self._kept):
             watermark = self._record.watermark
-            start = _BEFORE_ALL if watermark == NO_WATERMARK else watermark - self._hold(port)
+            start = _BEFORE_ALL if watermark == NO_WATERMARK else watermark - self._window.hold_us(port)
             self._give_up(port, start, NEVER, Reason.FLUSH)
             kept.drop_before(NEVER)
         self._record.flushed = True
@@ -175,13 +175,9 @@ class WithinBatch:
             rows = kept.rows.take(pa.array(at))
             self._emit([None, rows] if port else [rows, None], reason)
 
-    def _hold(self, port: int) -> int:
-        """Return how far behind the watermark the rows of a port still are of use."""
-        return max(self._window.reach(port)[1], 0) + self._window.age_us
-
     def _due(self) -> int | None:
         """Return a watermark before which no row is given up; None if none is kept."""
-        firsts = [(kept.first_time(), self._hold(port)) for port, kept in enumerate(self._kept)]
+        firsts = [(kept.first_time(), self._window.hold_us(port)) for port, kept in enumerate(self._kept)]
         due = [time + hold + 1 for time, hold in firsts if time is not None]
         return max(min(due), self._record.watermark + 1) if due else None
 

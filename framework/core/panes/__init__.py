@@ -19,6 +19,7 @@ refinements.py       which partitions must fire again, and how often has each fi
 firing_rules.py      when does a partition's pane fire next, by rules beside its end; what has it fired before?
 row_firings.py       what fires at rows, and into which parts does that cut them?
 slice_versions.py    what does a slice hold after each of these parts?
+settleable.py        of which windows can rows that came too late be settled?
 fills.py             which panes without rows does a partition get a result for, and which?
 last_results.py      what has a pane fired last, where the next firing takes it back?
 output.py            how does a firing become result rows of aggregates, or calls of an operator?

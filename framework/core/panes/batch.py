@@ -76,8 +76,8 @@ class TimeIntervalBatch(EventTimeBatch):
         firings: PaneFirings = FiresAtEnd(panes, Refinements(keys, store, record))
         if spec.window.keeps_firings:
             firings = FiresByRules(panes, CellFirings(spec.window, keys, store, record, geometry.ends), fills)
-        window = TimeIntervalWindow(spec.window, record, keys, panes, firings)
-        super().__init__(store, header, window, results, NoPartitionControl(results.add_drained))
+        self.window = TimeIntervalWindow(spec.window, record, keys, panes, firings)
+        super().__init__(store, header, self.window, results, NoPartitionControl(results.add_drained))
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""

@@ -10,12 +10,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from panekeeper.framework.core.outlook import NONE
 from panekeeper.framework.core.panes.open_panes import OpenPanes
 from panekeeper.framework.core.panes.pane_index import CellIndex
-from panekeeper.framework.core.panes.protocol import PaneFiring, PlacedRows
+from panekeeper.framework.core.panes.protocol import NextFirings, PaneFiring, PanePairs, PlacedRows
 from panekeeper.framework.core.panes.refinements import Refinements
 from panekeeper.framework.declarations.events import Reason
-from panekeeper.state.records import PaneRecord
+from panekeeper.state.records import NEVER, PaneRecord
 
 
 class FiresAtEnd:
@@ -72,6 +73,16 @@ class FiresAtEnd:
     def before_end(self, pane: int, previous: int) -> PaneFiring | None:
         """Return None: no pane fires before its end."""
         return None
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the partitions that have rows in each of these panes."""
+        return self._panes.contents.pairs(panes)
+
+    def next(self, pairs: PanePairs) -> NextFirings:
+        """Return what pairs have fired; what has not yet, or has late rows, fires as its pane does, or has done."""
+        past = self._refinements.past_of(pairs.codes, pairs.panes)
+        none = np.full(len(past), NONE)
+        return NextFirings(past=past, at=np.where(past.waits, pairs.ready, NEVER), rows=none)
 
     def remove(self, closed: Mapping[int, PaneRecord]) -> None:
         """Remove the counts of panes that have closed."""

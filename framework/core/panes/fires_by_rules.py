@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from panekeeper.framework.core.panes.fills import Fills
-from panekeeper.framework.core.panes.firing_rules import CellFirings, passes_multiple
+from panekeeper.framework.core.panes.firing_rules import CellFirings, next_multiple
 from panekeeper.framework.core.panes.open_panes import OpenPanes, panes_of
 from panekeeper.framework.core.panes.pane_index import Tally
-from panekeeper.framework.core.panes.protocol import PaneFiring, PaneTransition, PlacedRows
+from panekeeper.framework.core.panes.protocol import NextFirings, PaneFiring, PanePairs, PaneTransition, PlacedRows
 from panekeeper.framework.core.panes.row_firings import FiringRows
 from panekeeper.framework.core.stable_order import gather_ranges, stable_order
 from panekeeper.framework.declarations.events import Reason
@@ -185,16 +185,22 @@ class FiresByRules:
 
     def at_watermark(self, pane: int, reason: Reason, *, closes: bool) -> PaneFiring | None:
         """Note and return the firing of the cells of a pane that fire as complete, or have late rows."""
-        return self._firing_of(pane, self._cells.at_watermark(pane, closes=closes), reason, complete=True)
+        fires = self._that_fire(pane, NEVER if closes else self._record.watermark + 1)
+        return self._firing_of(pane, fires, reason, complete=True)
 
     def before_end(self, pane: int, previous: int) -> PaneFiring | None:
         """Note and return the early firing, if the watermark has passed a multiple of its period."""
-        period = self._early_period()
-        if not period or pane not in self._record.unfired:
+        early, watermark = next_multiple(previous, self._early_period()), self._record.watermark
+        if pane not in self._record.unfired or early > watermark:
             return None
-        if not passes_multiple(previous, self._record.watermark, period):
-            return None
-        return self._firing_of(pane, self._cells.unfired(pane), Reason.EARLY, complete=False)
+        return self._firing_of(pane, self._that_fire(pane, watermark + 1, early), Reason.EARLY, complete=False)
+
+    def _that_fire(self, pane: int, until: int, early: int = NEVER) -> np.ndarray:
+        """Return the cells of a pane that fire at watermarks before `until`; `early` is the next for early firings."""
+        cells = self._cells.of(pane)
+        at = self._cells.fires_at(cells, self._panes.ready(pane), self._geometry.closing_watermark(pane), early)
+        fires: np.ndarray = cells[at < until]
+        return fires
 
     def _early_period(self) -> int | None:
         """Return by how much the watermark advances between early firings, us; None if nothing fires by that."""
@@ -209,6 +215,18 @@ class FiresByRules:
         return firing
 
     # -- what is kept ----------------------------------------------------------------------------------------
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the cells of these panes, also those that have forgotten their rows."""
+        cells = self._cells.all_of(panes)
+        return self._cells.past(cells).codes, self._cells.numbers(cells)
+
+    def next(self, pairs: PanePairs) -> NextFirings:
+        """Return what cells have fired, and when they do next by the watermark, the clock and their rows."""
+        cells = self._cells.place(pairs.codes, pairs.panes)
+        early = next_multiple(self._record.watermark, self._early_period())
+        at = self._cells.fires_at(cells, pairs.ready, pairs.closing, early)
+        return NextFirings(past=self._cells.past(cells), at=at, rows=self._cells.rows_to_fire(cells))
 
     def remove(self, closed: Mapping[int, PaneRecord]) -> None:
         """Remove the cells of panes that have closed."""

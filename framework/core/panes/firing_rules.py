@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from panekeeper.framework.core.outlook import NONE
 from panekeeper.framework.core.panes.pane_index import number_cells
 from panekeeper.framework.core.panes.refinements import COUNT_COLUMN, PANE_COLUMN
 from panekeeper.framework.core.panes.row_firings import RowFirings, RowsByCell
@@ -20,7 +21,7 @@ from panekeeper.framework.core.panes.storage import SliceStorage
 from panekeeper.framework.core.partition_keys import PartitionKeys, with_keys
 from panekeeper.framework.core.past_firings import PastFirings
 from panekeeper.framework.core.stable_order import distinct, stable_order
-from panekeeper.framework.declarations.firing import PaneFiringOptions
+from panekeeper.framework.declarations.firing import Every, PaneFiringOptions
 from panekeeper.state.records import NEVER, NO_WATERMARK, IntervalRecord
 from panekeeper.state.store import KeyGroupStore
 
@@ -41,13 +42,27 @@ _BY_CLOCK: dict[str, np.dtype] = {FIRST_COLUMN: np.dtype(np.int64), DUE_COLUMN: 
 CELL_COLUMNS = (*_OF_ALL, *_BY_CLOCK)
 
 
-def passes_multiple(before: int, watermark: int, period: int) -> bool:
-    """Return whether a watermark (us) that advances reaches or passes a multiple of a period; the first one does not.
+def next_multiple(watermark: int, period: int | None) -> int:
+    """Return the next watermark at which what fires by event time fires: the next multiple of a period; all in us.
 
-    >>> passes_multiple(59, 60, 60), passes_multiple(60, 119, 60)
-    (True, False)
+    `NEVER` without a period, and before the first watermark, which passes none.
+
+    >>> next_multiple(59, 60), next_multiple(60, 60)
+    (60, 120)
     """
-    return before != NO_WATERMARK and watermark // period > before // period
+    return NEVER if period is None or watermark == NO_WATERMARK else (watermark // period + 1) * period
+
+
+def rows_between(early: Every | None, refire: Every | None) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return at every how many rows something fires, 0 for at none: by whether it is over, and has fired as complete.
+
+    It fires at no row if it is over and has not fired as complete, which the next watermark makes it do.
+
+    >>> rows_between(Every(rows=3), Every(rows=2))
+    ((3, 3), (0, 2))
+    """
+    before, after = (0 if rule is None else rule.rows or 0 for rule in (early, refire))
+    return (before, before), (0, after)
 
 
 def next_instant(first: np.ndarray, period: int, now: int) -> np.ndarray:
@@ -86,6 +101,7 @@ class CellFirings:
         self._begins_anew = options.then is not None
         self._ends = ends
         self._early, self._refire = options.early or _NOT_BY_RULE, options.refire or _NOT_BY_RULE
+        self._every = np.array(rows_between(options.early, options.refire))
         self._keys = keys
         self._record = record
         self._storage = SliceStorage(store, record.firing_runs, FIRINGS_KIND)
@@ -160,8 +176,12 @@ class CellFirings:
 
     def _rows_between(self) -> np.ndarray:
         """Return at every how many rows since it last fired each cell fires; 0: at none."""
-        early, late = self._by_phase(np.arange(len(self._codes)))
-        return np.where(early, self._early.rows or 0, np.where(late, self._refire.rows or 0, 0))
+        return self._every_of(np.arange(len(self._codes)))
+
+    def _every_of(self, cells: np.ndarray) -> np.ndarray:
+        is_over = self._ends(self._numbers[cells]) <= self._record.watermark
+        every: np.ndarray = self._every[is_over.astype(np.int8), self._of_cells[COMPLETE_COLUMN][cells].astype(np.int8)]
+        return every
 
     def add_rows(self, cells: np.ndarray, rows: np.ndarray | None, now: int) -> None:
         """Count rows of cells that arrive now (us); `rows` says how many each entry stands for, one if None."""
@@ -176,16 +196,21 @@ class CellFirings:
         if FIRST_COLUMN in self._of_cells:
             self._set_clock(begins, now)
 
-    def at_watermark(self, number: int, *, closes: bool) -> np.ndarray:
-        """Return the cells of a complete number that an advancing watermark, which may close it, makes fire, by code.
+    def fires_at(self, cells: np.ndarray, ready: np.ndarray | int, closing: np.ndarray | int, early: int) -> np.ndarray:
+        """Return the watermark at which each cell fires next, or one before if any greater makes it; `NEVER`: at none.
 
-        It is the same whether other partitions were there when the number was complete.
+        It is the same whether other partitions were there when its number was complete.
+
+        Args:
+            cells: the cells.
+            ready: the watermark at which the number of each fires without further rules; all in us.
+            closing: the one that closes it.
+            early: the next one at which cells fire early.
         """
-        cells = self.of(number)
         has_new, first = self._of_cells[NEW_COLUMN][cells] > 0, ~self._of_cells[COMPLETE_COLUMN][cells]
-        again = has_new & (closes or self._refire is _NOT_BY_RULE)
-        found: np.ndarray = cells[again | (first & (has_new | (not self._begins_anew)))]
-        return found
+        again = ready if self._refire is _NOT_BY_RULE else closing
+        as_first = np.where(has_new, np.minimum(ready, early), NEVER if self._begins_anew else ready)
+        return np.where(first, as_first, np.where(has_new, again, NEVER))
 
     def _set_clock(self, begins: np.ndarray, now: int) -> None:
         """Set when cells fire by the clock that have their first new rows now."""
@@ -214,6 +239,11 @@ class CellFirings:
         cells = np.flatnonzero(self._numbers == number)
         return cells[np.argsort(self._codes[cells], kind="stable")]
 
+    def all_of(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the cells of these numbers, which are ascending, in no order."""
+        self._load(numbers)
+        return np.flatnonzero(np.isin(self._numbers, numbers))
+
     def unfired(self, number: int) -> np.ndarray:
         """Return the cells of a number that have new rows, by code."""
         cells = self.of(number)
@@ -239,6 +269,16 @@ class CellFirings:
             new=self._of_cells[NEW_COLUMN][cells],
             due_us=np.full(len(cells), NEVER) if due is None else due[cells],
         )
+
+    def numbers(self, cells: np.ndarray) -> np.ndarray:
+        """Return the number of each cell."""
+        numbers: np.ndarray = self._numbers[cells]
+        return numbers
+
+    def rows_to_fire(self, cells: np.ndarray) -> np.ndarray:
+        """Return after how many further rows each cell fires; `NONE`: after none."""
+        every = self._every_of(cells)
+        return np.where(every > 0, every - self._of_cells[NEW_COLUMN][cells], NONE)
 
     def note_firing(self, number: int, cells: np.ndarray, *, complete: bool) -> None:
         """Note that cells of a number fire, with all that they hold."""

@@ -65,6 +65,32 @@ class PaneFiring:
         return np.full(len(past), False) if self.reason is Reason.EARLY else ~past.complete
 
 
+@dataclass(frozen=True, kw_only=True)
+class PanePairs:
+    """Partitions in open panes, one entry each, those of a pane by code; the watermarks of its pane in us.
+
+    Attributes:
+        codes: the partition.
+        panes: the pane.
+        ready: the watermark at which that fires without further rules.
+        closing: the one that closes it.
+    """
+
+    codes: np.ndarray
+    panes: np.ndarray
+    ready: np.ndarray
+    closing: np.ndarray
+
+
+@dataclass(frozen=True, kw_only=True)
+class NextFirings:
+    """What pairs have fired, the watermarks (us) at which they fire next, and after how many rows (`Outlook`)."""
+
+    past: PastFirings
+    at: np.ndarray
+    rows: np.ndarray
+
+
 class PaneContents(Protocol):
     """What panes hold, by (partition code, slice)."""
 
@@ -74,6 +100,10 @@ class PaneContents(Protocol):
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
         """Return whether the partition has rows in the pane, pair by pair."""
+        ...
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition present in each of these ascending panes."""
         ...
 
     def retain(self, open_panes: np.ndarray) -> None:
@@ -149,6 +179,14 @@ class PaneFirings(Protocol):
 
     def remove(self, closed: Mapping[int, PaneRecord]) -> None:
         """Remove what is kept of panes that have closed."""
+        ...
+
+    def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return (codes, panes) of every partition that has, or had, rows in each of these ascending open panes."""
+        ...
+
+    def next(self, pairs: PanePairs) -> NextFirings:
+        """Return what open pairs have fired, and when they fire next."""
         ...
 
     def due(self) -> Iterable[int]:

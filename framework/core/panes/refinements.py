@@ -7,6 +7,8 @@ partition without a count has fired once if it had rows when its first late row 
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
@@ -60,16 +62,26 @@ class Refinements:
 
     def past(self, pane: int) -> PastFirings:
         """Return what the partitions of a pane that must fire again have fired, by code."""
-        pairs = sorted(self._pending.get(pane, {}).items())
-        known = self._counts(pane, self._record.panes[pane])
-        fired = np.array([known.get(code, int(before)) for code, before in pairs], dtype=np.int32)
-        return PastFirings(
-            codes=np.array([code for code, _ in pairs], dtype=np.int64),
-            fired=fired,
-            complete=fired > 0,
-            new=np.full(len(pairs), SOME),
-            due_us=np.full(len(pairs), NEVER),
-        )
+        codes = np.array(sorted(self._pending.get(pane, {})), dtype=np.int64)
+        return self.past_of(codes, np.full(len(codes), pane))
+
+    def past_of(self, codes: np.ndarray, panes: np.ndarray) -> PastFirings:
+        """Return what partitions with rows in open panes have fired, those of a pane being neighbours and by code."""
+        fired, new = np.zeros(len(codes), dtype=np.int32), np.zeros(len(codes), dtype=np.int64)
+        begins = np.flatnonzero(np.diff(panes, prepend=panes[:1] - 1))
+        for begin, end in pairwise([*begins.tolist(), len(codes)]):
+            pane, own = int(panes[begin]), codes[begin:end]
+            state, pending = self._record.panes[pane], self._pending.get(pane, {})
+            fired[begin:end] = state.complete
+            for some, values in (
+                (fired, {code: int(before) for code, before in pending.items()} | self._counts(pane, state)),
+                (new, dict.fromkeys(pending, SOME)),
+            ):
+                known = np.fromiter(values, dtype=np.int64, count=len(values))
+                place = np.minimum(np.searchsorted(own, known), len(own) - 1)
+                is_there = own[place] == known
+                some[begin + place[is_there]] = np.array([*values.values()], dtype=np.int64)[is_there]
+        return PastFirings(codes=codes, fired=fired, complete=fired > 0, new=new, due_us=np.full(len(codes), NEVER))
 
     def note_firing(self, pane: int, past: PastFirings, *, closes: bool) -> None:
         """Note that the partitions of a pane that had to fire again do; `closes`: none of them will once more."""

@@ -58,11 +58,16 @@ class PaneRows:
         self._index_of(panes)
 
     def holds(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        return self.counts(codes, panes) > 0
+
+    def counts(self, codes: np.ndarray, panes: np.ndarray) -> np.ndarray:
+        """Return how many rows each pair has."""
         index = self._index_of(panes)
         if index is None:
-            return np.zeros(len(codes), dtype=bool)
+            return np.zeros(len(codes), dtype=np.int64)
         low, high = index.ranges(codes, panes)
-        return low < high
+        counts: np.ndarray = high - low
+        return counts
 
     def pairs(self, panes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         index = self._index_of(panes)

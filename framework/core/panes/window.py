@@ -24,11 +24,12 @@ from panekeeper.framework.core.event_time_batch import (
     without_arrival_time,
 )
 from panekeeper.framework.core.job_spec import EVENT_TIME
+from panekeeper.framework.core.outlook import NONE, Outlook
 from panekeeper.framework.core.panes.folding import NUMBER_COLUMN, SLICE_COLUMN
 from panekeeper.framework.core.panes.late_rows import Assignment, assign, assign_slices
 from panekeeper.framework.core.panes.open_panes import OpenPanes
 from panekeeper.framework.core.panes.open_runs import Runs, runs_of
-from panekeeper.framework.core.panes.protocol import PaneFirings, PaneTransition, PlacedRows
+from panekeeper.framework.core.panes.protocol import PaneFirings, PanePairs, PaneTransition, PlacedRows
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import TimeInterval
@@ -131,6 +132,29 @@ class TimeIntervalWindow:
         deadlines += self.firings.due()
         # A pane that was opened after its end completes at the next greater watermark, as does whatever is overdue.
         return max(min(deadlines), self.record.watermark + 1) if deadlines else None
+
+    def open_pairs(self) -> PanePairs:
+        """Return the partitions that have, or had, rows in open panes."""
+        codes, panes = self.firings.pairs(np.array(sorted(self.record.panes), dtype=np.int64))
+        some, place = np.unique(panes, return_inverse=True)
+        ready, closing = (
+            np.array([watermark(pane) for pane in some.tolist()], dtype=np.int64)[place]
+            for watermark in (self.panes.ready, self.panes.geometry.closing_watermark)
+        )
+        return PanePairs(codes=codes, panes=panes, ready=ready, closing=closing)
+
+    def outlook(self, pairs: PanePairs) -> Outlook:
+        """Return what open pairs wait for; how many rows they have their contents know."""
+        found, after = self.firings.next(pairs), self.record.watermark + 1
+        return Outlook(
+            past=found.past,
+            start=self.panes.geometry.starts(pairs.panes),
+            end=self.panes.geometry.ends(pairs.panes),
+            fires_at=np.maximum(found.at, after),
+            closes_at=np.maximum(pairs.closing, after),
+            next_rows=found.rows,
+            rows=np.full(len(pairs.codes), NONE),
+        )
 
     def due_by_clock(self) -> int | None:
         """Return when the wall clock next makes a pane fire, us; None: never."""

@@ -1,7 +1,8 @@
 """Sessions in event time: the sessions of one key group. The same path as panes: assign -> apply -> decide -> emit.
 
 batch.py       what is loaded, processed and stored in one batch?
-window.py      when does a session complete, fire again and close?
+window.py      what do rows, the watermark and the clock do to sessions?
+times.py       when does each session complete, fire again and close?
 protocol.py    what is a session window made of: contents, output?
 gaps.py        how long after a row does its session go on?
 joins.py       which session does a row join, and which sessions become one?

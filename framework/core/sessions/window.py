@@ -25,7 +25,7 @@ from panekeeper.framework.core.event_time_batch import (
     without_arrival_time,
 )
 from panekeeper.framework.core.job_spec import EVENT_TIME
-from panekeeper.framework.core.panes.firing_rules import next_instant, passes_multiple
+from panekeeper.framework.core.panes.firing_rules import next_instant, next_multiple, rows_between
 from panekeeper.framework.core.panes.folding import NUMBER_COLUMN
 from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.panes.row_firings import fired_before
@@ -37,6 +37,7 @@ from panekeeper.framework.core.sessions.leaves import Leaves
 from panekeeper.framework.core.sessions.open_table import OpenSessions, SessionColumns
 from panekeeper.framework.core.sessions.protocol import SessionContents, SessionOutput, SessionTransitions
 from panekeeper.framework.core.sessions.storage import SessionStorage
+from panekeeper.framework.core.sessions.times import SessionTimes
 from panekeeper.framework.core.stable_order import distinct, stable_order
 from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import Session
@@ -143,13 +144,12 @@ class SessionWindow:
             return
         previous, self.record.watermark = self.record.watermark, watermark
         self.storage.load_due(watermark)
-        ends, ready = self._ends(), self._ready()
-        is_first = (ready > previous) | (self.window.emit == "on_close")
+        times = self._times
+        is_first = (times.ready > previous) | (self.window.emit == "on_close")
         reasons = np.where(is_first, Reason.WATERMARK.value, Reason.LATE.value)
-        self._apply(self._waits() & (self._fires_at() <= watermark), self._is_closed(ends), reasons)
-        period = None if self.window.early is None else self.window.early.event_time_us
-        if period is not None and passes_multiple(previous, watermark, period):
-            self._fire_by_rule(np.flatnonzero((self.open.columns.new > 0) & ~self.open.columns.complete))
+        self._apply(times.fires_at <= watermark, times.closes_at <= watermark, reasons)
+        if next_multiple(previous, times.early_period) <= watermark:
+            self._fire_by_rule(np.flatnonzero(self._times.fire_early))
 
     def on_tick(self, us: int) -> None:
         """Fire what is due by the wall clock."""
@@ -163,7 +163,7 @@ class SessionWindow:
         if not self.record.flushed:
             self.storage.load_due(NEVER)
             every = np.ones(len(self.open), dtype=np.bool_)
-            self._apply(self._waits(), every, np.full(len(every), Reason.FLUSH.value))
+            self._apply(self._times.wait, every, np.full(len(every), Reason.FLUSH.value))
         self.record.flushed = True
 
     def on_batch_end(self) -> None:
@@ -192,11 +192,10 @@ class SessionWindow:
 
     def save(self) -> SessionRecord:
         """Write what changed and return the record to be written as the header."""
-        due = self._due()
-        waits = (self._ends() <= self.record.watermark) & (due > self.record.watermark)
-        waits &= self.open.columns.due == NEVER
+        times, due = self._times, self._times.due
+        waits = times.are_over & (due > self.record.watermark) & (self.open.columns.due == NEVER)
         self.storage.archive(np.flatnonzero(waits), due)
-        self.storage.save(self._due())
+        self.storage.save(self._times.due)
         return self.record
 
     # -- assign ----------------------------------------------------------------------------------------------
@@ -283,7 +282,7 @@ class SessionWindow:
 
     def _join(self, at: np.ndarray, rows: SessionColumns, labels: np.ndarray) -> np.ndarray:
         joined, columns = self.open.join(at, rows, labels), self.open.columns
-        columns.complete &= self._ends() <= self.record.watermark
+        columns.complete &= self._times.are_over
         self.storage.note_changed(rows.codes)
         if self.window.fires_by_clock:
             self._set_clock(distinct(joined), int(rows.arrived[0]))
@@ -291,7 +290,7 @@ class SessionWindow:
 
     def _set_clock(self, made: np.ndarray, now: int) -> None:
         """Set when sessions that rows have joined now (us) fire by the clock."""
-        columns, early = self.open.columns, self._ends()[made] > self.record.watermark
+        columns, early = self.open.columns, ~self._times.are_over[made]
         columns.due[made] = NEVER
         for rule, some in ((self.window.early, early), (self.window.refire, columns.complete[made])):
             if rule is not None and rule.period_us is not None:
@@ -342,11 +341,11 @@ class SessionWindow:
         """
         if not self.window.fires_at_rows:
             return None
-        early, late = (0 if rule is None else rule.rows or 0 for rule in (self.window.early, self.window.refire))
+        every = rows_between(self.window.early, self.window.refire)
         at, held = self._beside(rows.codes)
         both = held.plus(rows)
         parts = connected(both.codes, both.first, both.end)
-        least = min(every for every in (early, late) if every)
+        least = min(one for of_phase in every for one in of_phase if one)
         some = np.flatnonzero((np.bincount(parts, both.new) >= least)[parts])
         if not len(some):
             return None
@@ -358,11 +357,9 @@ class SessionWindow:
                 continue
             became = [state.pop(one.label, (0, False)) for one in join.merged or (join.session,)]
             number, complete = sum(one for one, _ in became) + 1, any(one for _, one in became)
-            is_early = self._end_of(join.session) > self.record.watermark
-            complete &= not is_early
-            # Neither if it is over, and has not fired as complete, which the next watermark makes it do.
-            every = early if is_early else late if complete else 0
-            fires[join.row - len(at)] = 0 < every <= number
+            is_over = self._end_of(join.session) <= self.record.watermark
+            complete &= is_over
+            fires[join.row - len(at)] = 0 < every[is_over][complete] <= number
             state[join.session.label] = (0 if fires[join.row - len(at)] else number, complete)
         return fires if fires.any() else None
 
@@ -372,32 +369,17 @@ class SessionWindow:
 
     # -- decide and emit -------------------------------------------------------------------------------------
 
-    def _ends(self) -> np.ndarray:
-        """Return when each session completes: at the latest at its first row and the longest duration."""
-        columns, most = self.open.columns, self.window.max_duration_us
-        return columns.end if most is None else np.minimum(columns.end, columns.first + most)
-
-    def _ready(self) -> np.ndarray:
-        """Return the watermark at which each session fires without further rules."""
-        return self._ends() + self.window.age_us if self.window.emit == "on_close" else self._ends()
-
-    def _waits(self) -> np.ndarray:
-        """Return whether each session fires once the watermark is there."""
-        return self.open.columns.past.waits
-
-    def _fires_at(self) -> np.ndarray:
-        """Return the watermark at which each session fires next, if it has something to show."""
-        ready = self._ready()
-        if self.window.refire is None:
-            return ready
-        return np.where(self.open.columns.complete, self._ends() + self.window.age_us, ready)
+    @property
+    def _times(self) -> SessionTimes:
+        """When the sessions in memory complete, fire and close."""
+        return SessionTimes(self.window, self.open.columns, self.record.watermark)
 
     def _fire_by_rule(self, at: np.ndarray) -> None:
         """Fire the sessions at these positions: early, or late where the watermark has reached their ends."""
         if len(at):
             fires = np.zeros(len(self.open), dtype=np.bool_)
             fires[at] = True
-            is_over = self._ends() <= self.record.watermark
+            is_over = self._times.are_over
             reasons = np.where(is_over, Reason.LATE.value, Reason.EARLY.value)
             self._apply(fires, np.zeros(len(fires), dtype=np.bool_), reasons, complete=is_over)
 
@@ -407,15 +389,6 @@ class SessionWindow:
             due = self.open.columns.due <= now
             self._fire_by_rule(np.flatnonzero(due if codes is None else due & np.isin(self.open.columns.codes, codes)))
 
-    def _due(self) -> np.ndarray:
-        """Return the watermark at which each session has something to do."""
-        due = np.where(self._waits(), self._fires_at(), self._ends() + self.window.age_us)
-        period = None if self.window.early is None else self.window.early.event_time_us
-        if period is not None:
-            fires_early = (self.open.columns.new > 0) & ~self.open.columns.complete
-            due = np.where(fires_early, np.minimum(due, (self.record.watermark // period + 1) * period), due)
-        return due
-
     def _apply(
         self, fires: np.ndarray, closes: np.ndarray, reasons: np.ndarray, *, complete: np.ndarray | None = None
     ) -> None:
@@ -423,7 +396,7 @@ class SessionWindow:
         at = np.flatnonzero(fires | closes)
         if not len(at):
             return
-        columns, ends = self.open.columns, self._ends()
+        columns, ends = self.open.columns, self._times.ends
         at = at[stable_order(columns.codes[at], columns.first[at], ends[at])]
         sessions, fired = columns.take(at), at[fires[at]]
         sessions.end = ends[at]

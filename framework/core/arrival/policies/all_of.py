@@ -30,6 +30,10 @@ class AllOfPolicy(RunningPolicy):
     def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
         return self._time.evicted_at(arrival_times)
 
+    def rows_to_be_full(self, rows: np.ndarray) -> np.ndarray:
+        lacking: np.ndarray = np.maximum(self._size - rows, 1)
+        return lacking
+
 
 class AllOfEviction:
     """The content begins where the later of both contents does: each is the newest rows, up to some age or number."""

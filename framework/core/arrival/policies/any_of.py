@@ -96,6 +96,10 @@ class AnyOfPolicy(RunningPolicy):
         )
         return [by_time, by_count]
 
+    def rows_to_fire(self, rows: np.ndarray) -> np.ndarray:
+        lacking: np.ndarray = np.maximum(self._size - rows, 1)
+        return lacking
+
     def _turns(self, round_rows: RoundRows, begin: np.ndarray, partitions: Partitions) -> _Turns:
         """Return the turns of a round, and set when each partition is due next; `begin`: the rows since the last."""
         end_at, due = round_rows.end_at, partitions.due

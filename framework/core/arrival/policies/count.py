@@ -15,7 +15,7 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     Tumbles,
     make_tumbles,
 )
-from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows
+from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows, rows_lacking
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.framework.declarations.policies import Count
 
@@ -29,7 +29,7 @@ class CountPolicy(RunningPolicy):
     def tumbles(self, round_rows: RoundRows, values: NewValues, partitions: Partitions) -> Tumbles:
         """Tumble right after every n-th row, which is part of the window."""
         code, position, at = round_rows.rows
-        full = (position + 1) % self._size == 0
+        full = rows_lacking(self._size, position) == 1
         row = position[full]
         return make_tumbles(
             code[full], row + 1, at[full], row, cause=Cause.ROW, phase=Phase.TRIGGER, reason=Reason.COUNT
@@ -47,8 +47,7 @@ class CountPolicy(RunningPolicy):
         """
         code, position, at = round_rows.rows
         before = partitions.since.copy()
-        nth = before[code] + (position - round_rows.old_counts[code]) + 1
-        fires = nth % self._size == 0
+        fires = rows_lacking(self._size, before[code] + (position - round_rows.old_counts[code])) == 1
         end = position[fires] + 1
         count_new_rows(round_rows, partitions)
         has_fired = partitions.since // self._size > before // self._size
@@ -63,6 +62,13 @@ class CountPolicy(RunningPolicy):
             content=eviction.sparse_rows(code[fires], end),
         )
         return [events]
+
+    def rows_to_fire(self, rows: np.ndarray) -> np.ndarray:
+        return rows_lacking(self._size, rows)
+
+    def rows_to_be_full(self, rows: np.ndarray) -> np.ndarray:
+        lacking: np.ndarray = np.maximum(self._size - rows, 1)
+        return lacking
 
 
 class CountEviction:

@@ -15,6 +15,7 @@ from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.protocol import AllRows
 from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.core.outlook import NONE
 from panekeeper.framework.declarations.events import EventType
 from panekeeper.framework.declarations.windows import ArrivalWindow, Batched, Sliding, Tumbling
 from panekeeper.state.records import NEVER
@@ -66,6 +67,19 @@ def starts_full(window: ArrivalWindow) -> bool:
 def tumbles_at_marks(window: ArrivalWindow) -> bool:
     """Return whether a window mark makes the window tumble."""
     return isinstance(window, Tumbling) and running_policy(window.evict).tumbles_at_marks
+
+
+def rows_to_fire(window: ArrivalWindow, partitions: Partitions) -> np.ndarray:
+    """Return after how many further rows each partition tumbles or fires, by code; `NONE`: no number makes it."""
+    if isinstance(window, Batched):
+        return batched.rows_to_fire(window, partitions)
+    if isinstance(window, Tumbling):
+        return running_policy(window.evict).rows_to_fire(partitions.inside)
+    fires = running_policy(window.trigger).rows_to_fire(partitions.since)
+    if not window.when_full:
+        return fires
+    full = running_policy(window.evict).rows_to_be_full(partitions.inside)
+    return np.where(partitions.full | (full == NONE), fires, full)
 
 
 def evaluate(

@@ -16,6 +16,7 @@ import numpy as np
 from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.round import RoundRows
+from panekeeper.framework.core.outlook import NONE
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.events import EventType, Reason
 from panekeeper.state.records import NEVER
@@ -207,6 +208,14 @@ class RunningPolicy:
     def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
         """Return when the clock evicts rows of a sliding window that arrived then (us); `NEVER` if it does not."""
         return np.full_like(arrival_times, NEVER)
+
+    def rows_to_fire(self, rows: np.ndarray) -> np.ndarray:
+        """Return after how many further rows it tumbles or fires where it has so many since; `NONE`: by no number."""
+        return np.full_like(rows, NONE)
+
+    def rows_to_be_full(self, rows: np.ndarray) -> np.ndarray:
+        """Eviction policy of a sliding window: return after how many further rows it is full; `NONE`: by no number."""
+        return np.full_like(rows, NONE)
 
     def rows_within_limit(self, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
         """Partition eviction: return the position after the first row, from `begin` on, that may evict a partition.

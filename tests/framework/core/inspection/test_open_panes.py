@@ -27,7 +27,8 @@ from panekeeper import (
     agg,
 )
 from panekeeper.framework.core.inspection.open_work import open_work
-from panekeeper.framework.core.inspection.recorded import RecordedPort, panes_of, recorded_ports
+from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
+from panekeeper.framework.core.inspection.recorded_windows import panes_of
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
 from panekeeper.framework.core.steps import Rows, Step, Tick
 from panekeeper.framework.declarations.windows import Window
