@@ -15,6 +15,7 @@ import pyarrow as pa
 from panekeeper.framework.core.by_row.firing_numbers import FiringNumbers
 from panekeeper.framework.core.by_row.protocol import ByRowOutput, Windows
 from panekeeper.framework.core.by_row.rows import OrderedRows
+from panekeeper.framework.core.by_row.times import ByRowTimes
 from panekeeper.framework.core.event_time_batch import RowCounts, fates_of, lateness_text
 from panekeeper.framework.core.job_spec import EVENT_TIME
 from panekeeper.framework.core.joins.kept_rows import KeptRows
@@ -46,6 +47,7 @@ class SlidingByRowWindow:
     """How many rows that are kept came when the window that ends at them was closed."""
 
     def __post_init__(self) -> None:
+        self.times = ByRowTimes(self.window)
         self.fired = FiringNumbers(self.record.fired, self.keys)
         self._known = self.record.kept.next_number
         """The arrival number of the first row of this batch."""
@@ -113,7 +115,7 @@ class SlidingByRowWindow:
             return
         previous, self.record.watermark = self.record.watermark, watermark
         self._refire(previous)
-        self._complete(previous, watermark - 1 - self.waits_us, Reason.WATERMARK)
+        self._complete(previous, watermark - 1 - self.times.waits_us, Reason.WATERMARK)
         self._since = self.record.kept.next_number
         self.kept.drop_before(watermark - self.window.reach_us)
         self.fired.keep(~self._closed(self.fired.lasts))
@@ -149,7 +151,11 @@ class SlidingByRowWindow:
         due = [
             max(first + offset, after)
             for first, last in self.kept.spans()
-            for offset in (1 + self.waits_us, self.window.difference_us + 2 + self.waits_us, self.window.reach_us + 1)
+            for offset in (
+                1 + self.times.waits_us,
+                self.window.difference_us + 2 + self.times.waits_us,
+                self.window.reach_us + 1,
+            )
             if last + offset >= after
         ]
         return min(due, default=None)
@@ -164,11 +170,6 @@ class SlidingByRowWindow:
         self.record.fired = self.fired.stored(self.keys)
         return self.record
 
-    @property
-    def waits_us(self) -> int:
-        """How long after a window is complete, by the watermark, it fires without further rules, us."""
-        return self.window.age_us if self.window.emit == "on_close" else 0
-
     def past(self, codes: np.ndarray, lasts: np.ndarray, existed: np.ndarray | None = None) -> PastFirings:
         """Return what windows have fired; `existed`: whether there was each before this batch, all if None.
 
@@ -178,18 +179,10 @@ class SlidingByRowWindow:
         return PastFirings(
             codes=codes,
             fired=fired,
-            complete=(self.ready(lasts) <= self.record.watermark) & (fired > 0),
+            complete=(self.times.ready(lasts) <= self.record.watermark) & (fired > 0),
             new=np.zeros(len(codes), dtype=np.int64),
             due_us=np.full(len(codes), NEVER),
         )
-
-    def ready(self, lasts: np.ndarray) -> np.ndarray:
-        """Return the watermark (us) at which windows with these last instants fire without further rules."""
-        return lasts + 1 + self.waits_us
-
-    def closing_watermark(self, lasts: np.ndarray | int) -> np.ndarray:
-        """Return the watermark (us) that closes windows with these last instants."""
-        return np.asarray(lasts) + 1 + self.window.age_us
 
     @property
     def kept_rows(self) -> OrderedRows:
@@ -202,7 +195,7 @@ class SlidingByRowWindow:
         """Return what each open window waits for."""
         now, rows = self.record.watermark, self.kept_rows
         codes, lasts, low, high = self.windows(rows, FIRST, LAST)
-        is_open = self.closing_watermark(lasts) > now
+        is_open = self.times.closing(lasts) > now
         codes, lasts, low, high = codes[is_open], lasts[is_open], low[is_open], high[is_open]
         past, new = self.past(codes, lasts), np.zeros(len(codes), dtype=np.int64)
         again = self._changed_by(*self._pending, now - self.window.age_us, now - 1)
@@ -215,8 +208,8 @@ class SlidingByRowWindow:
             past=past,
             start=lasts - self.window.difference_us,
             end=lasts,
-            fires_at=np.where(past.waits, np.maximum(self.ready(lasts), now + 1), NEVER),
-            closes_at=self.closing_watermark(lasts),
+            fires_at=np.where(past.waits, np.maximum(self.times.ready(lasts), now + 1), NEVER),
+            closes_at=self.times.closing(lasts),
             next_rows=np.full(len(codes), NONE),
             rows=high - low,
         )
@@ -226,7 +219,7 @@ class SlidingByRowWindow:
 
         Such a one has fired at the end of the batch that made it, where windows do, and as it was complete.
         """
-        has_fired = self.ready(lasts) <= self.record.watermark
+        has_fired = self.times.ready(lasts) <= self.record.watermark
         usual: np.ndarray = has_fired + int(self.window.emit == "on_update")
         return usual if existed is None else np.where(existed, usual, 0)
 
@@ -234,7 +227,7 @@ class SlidingByRowWindow:
 
     def _complete(self, previous: int, last: int, reason: Reason) -> None:
         """Fire the windows that are complete from this watermark on, until `last`, or close, where they fire then."""
-        first = FIRST if previous == NO_WATERMARK else previous - self.waits_us
+        first = FIRST if previous == NO_WATERMARK else previous - self.times.waits_us
         self.kept.read_from_to(first - 1 - self.window.difference_us, last + 1)
         rows = OrderedRows(self.kept.rows, self.keys)
         codes, lasts, low, high = self.windows(rows, first, last)
@@ -329,9 +322,9 @@ class SlidingByRowWindow:
             self.fired.put(windows.codes, windows.lasts, windows.fired + 1, self.usual(windows.lasts))
             self.output.on_transitions(windows, reason)
 
-    def _closed(self, lasts: np.ndarray | int) -> np.ndarray:
+    def _closed(self, lasts: np.ndarray) -> np.ndarray:
         """Return whether the windows with these last instants are closed."""
-        return (self.closing_watermark(lasts) <= self.record.watermark) | self.record.flushed
+        return (self.times.closing(lasts) <= self.record.watermark) | self.record.flushed
 
     def _lateness_text(self, time: int | None) -> str:
         return lateness_text(time, self.record, "every window it may be in is closed")

@@ -44,7 +44,7 @@ def kept_partitions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     if not port.is_within:
         opened = _opened(port, port.own(store))
         now, rows, windows = opened.watermark, opened.kept_rows, opened.outlook()
-        fires, waits = (windows.past.codes, windows.fires_at), opened.ready(rows.times) > now
+        fires, waits = (windows.past.codes, windows.fires_at), opened.times.ready(rows.times) > now
         return _table(port, opened.keys, now, (rows.codes, rows.times, waits), fires, opened.window.reach_us)
     keys, record = PartitionKeys(port.keys), JoinRecord.decode(store.read_header())
     kept, now, hold = kept_side(port, store, record), record.watermark, join_of(port).hold_us(port.number)

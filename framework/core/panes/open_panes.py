@@ -28,7 +28,7 @@ class OpenPanes:
 
     def ready(self, pane: int) -> int:
         """Return the watermark at which the pane fires for the first time without further rules."""
-        return self.geometry.closing_watermark(pane) if self.window.emit == "on_close" else self.geometry.end(pane)
+        return ready_watermark(self.window, self.geometry, pane)
 
     @property
     def first_open(self) -> int:
@@ -75,6 +75,11 @@ class OpenPanes:
         if closed:
             self.contents.retain(np.fromiter(self.record.panes, dtype=np.int64))
         return closed
+
+
+def ready_watermark(window: TimeInterval, geometry: Geometry, pane: int) -> int:
+    """Return the watermark (us) at which a pane fires for the first time without further rules."""
+    return geometry.closing_watermark(pane) if window.emit == "on_close" else geometry.end(pane)
 
 
 def panes_of(oldest: np.ndarray, newest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

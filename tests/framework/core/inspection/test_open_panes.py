@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from panekeeper import (
     AllOf,
+    AnyOf,
     Batched,
     Calendar,
     Count,
@@ -293,6 +294,20 @@ def test_a_window_of_time_says_when_it_is_due_and_when_its_partition_leaves() ->
     (found,) = arrivals(Tumbling(Time(30), partition_eviction=PartitionAge(100)), 1, ("a", 1), ("a", 5))
     assert (found["rows"], found["next_clock"], found["evicted_at"]) == (2, 31 * US, 105 * US)
     assert found["next_rows"] is None
+
+
+def test_a_window_of_rows_or_time_that_has_more_rows_than_a_new_size_fires_with_the_next_one() -> None:
+    """As the program that continues with the smaller size does; one by the number alone waits for a multiple."""
+    for policy, lacking in ((AnyOf(Count(2), Time(60)), 1), (Count(3), 2)):
+        before, store = spec_of(Sliding(evict=Count(9), trigger=Count(9))), MemoryStore()
+        table = pa.table([["a"] * 4, [1] * 4], schema=COLUMNS).append_column(ARRIVAL_TIME, pa.array([US] * 4))
+        run(before, [[Rows(table)]], store)
+        after = spec_of(Sliding(evict=Count(9), trigger=policy))
+        (found,) = open_work(port_of(after), store).to_pylist()
+        assert found["next_rows"] == lacking
+        one = table.slice(0, 1)
+        fired = [run(after, [[Rows(one)]], store).num_rows for _ in range(lacking)]
+        assert fired == [0] * (lacking - 1) + [1]
 
 
 def test_a_partition_column_by_which_nothing_can_be_looked_up_is_refused() -> None:
