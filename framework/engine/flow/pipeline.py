@@ -315,10 +315,12 @@ def unpack(packed: DataFrame, tag: str, schema: pa.Schema) -> DataFrame:
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
     """Return rows in Arrow as a frame, all within nullable: Arrow refuses to cast what Spark has NOT NULL in a struct.
 
-    With its schema: without it Spark would take a time without zone for one of the session's zone.
+    With its schema: without it Spark would take a time without zone for one of the session's zone. And without empty
+    chunks, as of a group without rows: Spark reads no further than the first one.
     """
     free = with_columns(rows, pa.schema([field.with_type(nullable_inside(field.type)) for field in rows.schema]))
-    return spark.createDataFrame(free, spark_schema(free.schema))
+    full = pa.Table.from_batches([chunk for chunk in free.to_batches() if chunk.num_rows], free.schema)
+    return spark.createDataFrame(full, spark_schema(full.schema))
 
 
 def as_frame(spark: SparkSession, rows: pa.Table | DataFrame) -> DataFrame:
