@@ -13,6 +13,7 @@ own_paths.py      Which of Spark's files have the full name of the checkpoint, a
 prepared.py       What does a batch write, recorded before anything has it?
 records.py        Which fields of a key group are stored?
 snapshots.py      Do the names in a snapshot of Spark's state stay within its folder?
+spark_files/      What have the key groups stored, read in Python from the files of Spark's state store?
 spark_logs.py     What do Spark's own logs of a checkpoint say of its batches?
 spark_store.py    How is a key group kept in Spark's state store?
 store.py          What does a store offer, and how is one kept in memory?

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import SEGMENTS, KeyGroupStore
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-SEGMENTS = "segments"
 TIMER = "timer"
 """Kind of the timer that Spark has for a group: its ms, as text."""
 

@@ -12,6 +12,8 @@ from typing import Protocol
 
 from panekeeper.state.errors import CorruptState
 
+SEGMENTS = "segments"
+"""What the map is called in Spark's state store, where all of a key group is an entry of it."""
 HEADER = "header"
 """Kind of the header of a store, or of a part of one, which is one segment of slot 0."""
 

@@ -17,7 +17,8 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.codec import decode_header, decode_table
 from panekeeper.state.handler import HandlerState
 from panekeeper.state.records import HANDLERS, LifecycleRecord, is_header
-from panekeeper.state.spark_store import SEGMENTS, TIMER
+from panekeeper.state.spark_store import TIMER
+from panekeeper.state.store import SEGMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,7 +25,7 @@ from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER, is_s3
 from panekeeper.framework.engine.session.spark_folder import MANAGER_SETTING
 from panekeeper.state.checkpoint.job_record import is_new
 from panekeeper.state.key_groups import MAX_KEY_GROUPS
-from panekeeper.state.spark_store import SEGMENTS
+from panekeeper.state.store import SEGMENTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
