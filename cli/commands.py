@@ -368,22 +368,22 @@ def _looked_at(options: Namespace) -> dict[str, Any]:
 
 
 def _panes(options: Namespace) -> dict[str, Any]:
-    from panekeeper.diagnostics.inspector.panes import panes_and_number
+    from panekeeper.diagnostics.inspector.panes import in_states, open_panes
     from panekeeper.recovery.rows_as_json import first_rows
 
-    found, number = panes_and_number(options.checkpoint, **_looked_at(options))
+    found, number = open_panes(options.checkpoint, **_looked_at(options))
     states = [state for state in ("open", "late", "overdue") if getattr(options, state)]
     if not states:
         return {**first_rows(found, options.limit), "open_panes": number}
-    shown = first_rows(found.where(found["state"].isin(states)), options.limit)
+    shown = first_rows(in_states(found, states), options.limit)
     return {**shown, "open_panes": number, "states": states}
 
 
 def _partitions(options: Namespace) -> dict[str, Any]:
-    from panekeeper.diagnostics.inspector.panes import partitions
+    from panekeeper.diagnostics.inspector.panes import live_partitions
     from panekeeper.recovery.rows_as_json import first_rows
 
-    return first_rows(partitions(options.checkpoint, **_looked_at(options)), options.limit)
+    return first_rows(live_partitions(options.checkpoint, **_looked_at(options)), options.limit)
 
 
 def _why(options: Namespace) -> dict[str, Any]:
@@ -399,7 +399,7 @@ def _why(options: Namespace) -> dict[str, Any]:
 
 
 def _diff(options: Namespace) -> dict[str, Any]:
-    from panekeeper.diagnostics.inspector.diff import diff, windows_of
+    from panekeeper.diagnostics.inspector.diff import changes, windows_of
     from panekeeper.recovery.rows_as_json import first_rows
 
     s3, place = s3_options(options), options.place
@@ -410,12 +410,12 @@ def _diff(options: Namespace) -> dict[str, Any]:
             raise DeclarationError(f"{wrong[0]!r} is no number of a batch; of a checkpoint, give two of those")
         numbers = [*map(int, numbers)]
     at: dict[str, Any] = {"key": dict(options.key) or None, "s3": s3}
-    found = first_rows(diff(place, *numbers, window=options.window, **at), options.limit)
+    found = first_rows(changes(place, *numbers, window=options.window, **at), options.limit)
     found["results"] = []
     windows: list[Any] = [options.window] if options.window else windows_of(place, numbers[1], s3=s3)
     for one in windows or [None]:
         try:
-            changed = first_rows(diff(place, *numbers, results=True, window=one, **at), options.limit)
+            changed = first_rows(changes(place, *numbers, results=True, window=one, **at), options.limit)
         except PanekeeperError as error:  # what is open is told in any case
             changed = {"rows": [], "more": False, "why_not": str(error)}
         found["results"].append({"window": one, **changed})
@@ -512,7 +512,7 @@ INSPECTOR = (
             CHECKPOINT,
             Argument("-o", "--output", metavar="FILE", help="the page (report-JOB.html)"),
             option("--batches", "N", "show the last N batches (120)", type=int, default=120),
-            flag("--no-open", "do not start Spark to read the panes that have not fired yet"),
+            flag("--no-open", "leave out the panes that have not fired yet"),
             option("--drill", "FILE", "show the last drill, too: what `panekeeper drill --json` has printed"),
             *S3,
         ),

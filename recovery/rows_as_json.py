@@ -6,17 +6,42 @@ from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.session.columns import quoted
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def first_rows(found: DataFrame, limit: int) -> dict[str, Any]:
-    """Return the first `rows` of a frame, by its columns from the left, and whether there are `more`."""
-    ordered = [one for one in found.columns if not found.schema[one].dataType.typeName().startswith(("map", "array"))]
-    rows = found.orderBy(*map(quoted, ordered)).limit(limit + 1).toArrow().to_pylist()
+def first_rows(found: pa.Table | DataFrame, limit: int) -> dict[str, Any]:
+    """Return the first `rows` of a table or a frame, by its columns from the left, and whether there are `more`."""
+    rows = _first(found, limit + 1).to_pylist()
     return {"rows": [as_fields(row) for row in rows[:limit]], "more": len(rows) > limit}
+
+
+def _first(found: pa.Table | DataFrame, limit: int) -> pa.Table:
+    if isinstance(found, pa.Table):
+        return ordered(found).slice(0, limit)
+    from panekeeper.framework.engine.session.columns import quoted
+
+    by = [one for one in found.columns if not found.schema[one].dataType.typeName().startswith(("map", "array"))]
+    return found.orderBy(*map(quoted, by)).limit(limit).toArrow()
+
+
+def ordered(table: pa.Table) -> pa.Table:
+    """Return a table ordered by its columns from the left, as Spark orders: nulls first, and NaN after all numbers."""
+    keys = dict[str, pa.ChunkedArray]()
+    for place, column in enumerate(table.columns):
+        if pa.types.is_nested(column.type):
+            continue
+        keys[f"{place} is there"] = pc.is_valid(column)
+        if pa.types.is_floating(column.type):
+            keys[f"{place} is NaN"] = pc.is_nan(column)
+        keys[f"{place}"] = column
+    if not keys or not table.num_rows:
+        return table
+    places = pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
+    return table.take(places)
 
 
 def as_fields(row: Mapping[str, Any]) -> dict[str, Any]:

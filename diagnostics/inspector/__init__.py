@@ -1,10 +1,16 @@
 """What is open in a job, and why: read from its checkpoint beside the job, from a savepoint, or as of an earlier batch.
 
-opened.py        Which state is looked at: of which job, as of which batch, and is it still kept?
-panes.py         Which panes, sessions and partitions are open, as data frames?
-plain_tables.py  Which rows does a table have, without Spark?
-written.py       Which rows have batches added to a table?
-diff.py          What has changed between two batches, or two savepoints?
-quarantined.py   What does the quarantine have of a partition?
-why.py           Why did a pane fire, or why is there no result?
+opened.py         Which state is looked at: of which job, as of which batch, and is it still kept?
+keys.py           Which partition is meant by a key, and which key group has it?
+stored.py         What have the key groups stored, without Spark?
+by_spark.py       How does Spark read state and tables, where nothing else can?
+open_in_group.py  What is open in one key group?
+panes.py          Which panes, sessions and partitions are open?
+plain_tables.py   Which rows does a table have, without Spark?
+written.py        Which rows have batches added to a table?
+diff.py           What has changed between two batches, or two savepoints?
+table_changes.py  What differs between two tables, and what do new results change?
+frame_changes.py  The same of frames, by Spark.
+quarantined.py    What does the quarantine have of a partition?
+why.py            Why did a pane fire, or why is there no result?
 """

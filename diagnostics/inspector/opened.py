@@ -6,9 +6,10 @@ stays as it is while the next ones come.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ class Opened:
     """A state that can be read.
 
     Attributes:
-        spark: the session that reads it.
+        session: returns the session that reads what only Spark can read; without a given one it starts one, once.
         files: the folder of the epoch, or a copy of it.
         record: which job it is of.
         ports: the windows of the job, or the one that is looked at.
@@ -45,7 +46,7 @@ class Opened:
         checkpoint: the folder or URL of the job; empty in a savepoint.
     """
 
-    spark: SparkSession
+    session: Callable[[], SparkSession]
     files: Files
     record: JobRecord
     ports: list[RecordedPort]
@@ -54,6 +55,11 @@ class Opened:
     tables: Mapping[str, str]
     versions: Mapping[str, int] = field(default_factory=dict)
     checkpoint: str = ""
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads what only Spark can read."""
+        return self.session()
 
     @property
     def windows(self) -> list[str]:
@@ -128,9 +134,9 @@ def _opened(files: Files, batch: int | None, s3: S3Options | None, spark: SparkS
         raise CheckpointError(f"no batch of {files.root} was committed yet, so there is no state to show")
     as_of = committed[-1] if batch is None else require_kept(files.root, batch, committed[0], committed[-1])
     ports, tables = recorded_ports(record.declaration, as_of), read_tables(files)
-    running = session_for((files.place, *tables.values()), spark, s3)
+    session = cache(lambda: session_for((files.place, *tables.values()), spark, s3))
     return Opened(
-        spark=running, files=files, record=record, ports=ports, batch=as_of, first=committed[0], tables=tables
+        session=session, files=files, record=record, ports=ports, batch=as_of, first=committed[0], tables=tables
     )
 
 

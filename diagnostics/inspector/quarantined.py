@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import TimestampType
 
+from panekeeper.diagnostics.inspector.keys import TypedKey
 from panekeeper.diagnostics.inspector.opened import Opened
-from panekeeper.diagnostics.inspector.panes import TypedKey
 from panekeeper.diagnostics.inspector.plain_tables import read_plain_table
 from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.job_spec import PORT, WINDOW
@@ -73,6 +70,10 @@ def refused_in(
 
 
 def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> list[Refusal]:
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import TimestampType
+
     table = state.spark.read.format("delta").load(path).where(F.col("batch") <= state.batch)
     if port.window:
         table = table.where(F.col(WINDOW).isNull() | (F.col(WINDOW) == port.window))

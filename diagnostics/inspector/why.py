@@ -14,15 +14,14 @@ from datetime import datetime
 from datetime import time as time_of_day
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.diagnostics.inspector.keys import Key, key_as_stored, typed_key
 from panekeeper.diagnostics.inspector.opened import Opened, opened
-from panekeeper.diagnostics.inspector.panes import Key, frame, key_as_stored, stored_group, typed_key
+from panekeeper.diagnostics.inspector.panes import open_rows, stored_group
 from panekeeper.diagnostics.inspector.plain_tables import read_plain_table
 from panekeeper.diagnostics.inspector.quarantined import refused_of
 from panekeeper.diagnostics.inspector.written import commits_of_batches
@@ -47,7 +46,6 @@ from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations.durations import time_us
 from panekeeper.framework.declarations.errors import DeclarationError
-from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.recovery.storage.locations import Location
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
@@ -57,7 +55,7 @@ from panekeeper.state.spark_logs import log_lines
 from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
     from panekeeper.framework.core.inspection.recorded import RecordedPort
     from panekeeper.state.store import MemoryStore
@@ -163,9 +161,8 @@ class _Partition:
             raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
         self._state, self._port = state, port
         self._key = typed_key(state, port, key)
-        assert self._key.in_group is not None  # the key is whole
         ports = state.ports if port.is_within else [port]
-        self.store: MemoryStore = stored_group(state, ports, self._key.in_group)
+        self.store: MemoryStore = stored_group(state, ports, self._key)
         group = open_work(port, self.store)
         values = dict(zip(group.column_names, (self._key.values[name] for name in port.log_keys), strict=False))
         self.held: list[dict[str, Any]] = group.filter(is_of(group, values)).to_pylist()
@@ -204,7 +201,7 @@ class _Partition:
         if missing:
             raise DeclarationError(f"row lacks {', '.join(map(repr, missing))}, by which its partners are found")
         own = {name: row[name] for name in kinds}
-        values = key_as_stored(state.spark, state.record.group_ids, kinds, own).values
+        values = key_as_stored(state.session, state.record.group_ids, kinds, own).values
         refused = [one for one in self.refused if one.at == at]
         return row_facts(port, state.ports, self.store, values, at, refused=refused, sources=self._sources[0])
 
@@ -310,9 +307,9 @@ class _Partition:
             times = plain.filter(is_of(plain, own)).select([*self._bounds]).group_by([*self._bounds]).aggregate([])
             edges = (_us_of(times.column(name)) for name in self._bounds)
             return [*zip(*edges, strict=True)]
-        log = self._state.spark.read.format("delta").load(self._log).where(self._is_ours())
-        rows = log.select(*(_us(name).alias(name) for name in self._bounds)).distinct().limit(_MOST_KEYS).collect()
-        return [(row[0], row[1]) for row in rows]
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.fired_panes(self._state, self._log, self._key, self._bounds, most=_MOST_KEYS)
 
     @cached_property
     def _logged_keys(self) -> list[tuple[Any, ...]]:
@@ -321,10 +318,10 @@ class _Partition:
         if self._log is None:
             return []
         if (plain := self._plain_log) is not None:
-            found = plain.select(names).group_by(names).aggregate([]).slice(0, _MOST_KEYS)
-            return [*zip(*(found.column(name).to_pylist() for name in names), strict=True)]
-        log = self._state.spark.read.format("delta").load(self._log)
-        return [tuple(row) for row in log.select(*map(quoted, names)).distinct().limit(_MOST_KEYS).collect()]
+            return _keys_of(plain, names)
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.logged_keys(self._state, self._log, names, most=_MOST_KEYS)
 
     @cached_property
     def _plain_log(self) -> pa.Table | None:
@@ -332,9 +329,13 @@ class _Partition:
         return read_plain_table(self._log, {}, [*self._port.log_keys, *self._bounds])
 
     def _open_keys(self) -> list[tuple[Any, ...]]:
-        """Return the partitions that are in the state, of all key groups: it takes a job of Spark's."""
-        found = frame(self._state, [self._port], None).select(*map(quoted, self._port.log_keys))
-        return [tuple(row) for row in found.distinct().limit(_MOST_KEYS).collect()]
+        """Return the partitions that are in the state, of all key groups."""
+        names, found = [*self._port.log_keys], open_rows(self._state, [self._port], None)
+        if not isinstance(found, pa.Table):
+            from panekeeper.diagnostics.inspector import by_spark
+
+            return by_spark.keys_of(found, names, most=_MOST_KEYS)
+        return _keys_of(found, names)
 
     @property
     def _bounds(self) -> tuple[str, str]:
@@ -389,15 +390,9 @@ class _Partition:
                     plain = plain.filter(pc.equal(plain.column(name), value))
             found: list[dict[str, Any]] = plain.select([*shown, "file"]).to_pylist()
             return found
-        log = self._state.spark.read.format("delta").load(path).where(self._is_ours())
-        if "op" in log.columns:
-            log = log.where("op = 1")
-        if several and "port" in log.columns:
-            log = log.where(F.col("port") == self._port.number)
-        for name, us in pane.items():
-            log = log.where(_us(name) == us)
-        rows = log.select(*shown, F.col("_metadata.file_name").alias("file")).distinct().collect()
-        return [row.asDict() | {"file": unquote(row.file)} for row in rows]
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.firings(self._state, path, self._key, pane, shown, port=self._port.number if several else None)
 
     def _batches_of(self, files: set[str]) -> dict[str, int]:
         """Return file of the log -> the batch that has written it, of those whose commits are kept."""
@@ -415,13 +410,6 @@ class _Partition:
         """Return what the quarantine has of the partition, in the order of batches."""
         found = refused_of(self._state, self._port, self._key)
         return with_lateness(found, self._watermarks, follows=self._sources[1]) if found else found
-
-    def _is_ours(self) -> Column:
-        """Return the condition for a row of the log to be of the partition."""
-        is_ours = F.lit(True)
-        for name, value in self._key.columns.items():
-            is_ours &= F.col(quoted(name)).eqNullSafe(value)
-        return is_ours
 
     @cached_property
     def _watermarks(self) -> dict[int, int]:
@@ -443,10 +431,9 @@ class _Partition:
             has_missed = name in plain.column_names  # a table of an earlier version lacks it
             missed = plain.column(name).to_pylist() if has_missed else [None] * plain.num_rows
             return [one for one in zip(batches, times, missed, strict=True) if one[0] <= self._state.batch]
-        metrics = self._state.spark.read.format("delta").load(path).where(F.col("batch") <= self._state.batch)
-        of_rows = F.col(name) if name in metrics.columns else F.lit(None)
-        rows = metrics.select("batch", F.unix_micros("watermark").alias("us"), of_rows.alias(name)).collect()
-        return [(row.batch, row.us, row[name]) for row in rows]
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.metrics(self._state, path, name)
 
     @cached_property
     def _sources(self) -> tuple[list[SourceTime], bool, int | None]:
@@ -573,9 +560,9 @@ def _us_of(times: pa.ChunkedArray) -> list[int]:
     return found
 
 
-def _us(name: str) -> Column:
-    """Return a time column in us since the epoch, with or without a zone."""
-    return F.expr(f"unix_micros(cast({quoted(name)} as timestamp_ltz))")
+def _keys_of(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
+    found = rows.select(names).group_by(names).aggregate([]).slice(0, _MOST_KEYS)
+    return [*zip(*(found.column(name).to_pylist() for name in names), strict=True)]
 
 
 def key_text(names: Sequence[str], values: Sequence[Any]) -> str:

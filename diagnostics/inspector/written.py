@@ -11,11 +11,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.diagnostics.inspector.plain_tables import read_plain_files
 from panekeeper.framework.declarations.errors import CheckpointError
-from panekeeper.framework.engine.flow.pipeline import frame_of
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.recovery.errors import RowsGone
@@ -112,6 +110,10 @@ def commits_of_batches(
 
 def frame_of_files(spark: SparkSession, path: str, files: dict[str, int]) -> DataFrame:
     """Return the rows of some files of a table, with the batch of each as `BATCH`. Raises `RowsGone`."""
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+    from panekeeper.framework.engine.flow.pipeline import frame_of
+
     urls = [name if "://" in name or name.startswith("/") else f"{path.rstrip('/')}/{name}" for name in files]
     names = {name.rpartition("/")[2]: batch for name, batch in files.items()}
     of_names = pa.table({_FILE: [*names], BATCH: pa.array(names.values(), pa.int64())})

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.diagnostics.inspector.panes import Key, key_as_stored
+from panekeeper.diagnostics.inspector.keys import Key, key_as_stored
 from panekeeper.diagnostics.inspector.written import rows_of_batches
 from panekeeper.diagnostics.replay.recorded_results import StoredGroups, stored_groups
 from panekeeper.framework.core.group_batch import BatchRunner, GroupBatch
@@ -212,11 +212,11 @@ def recorded_batch(
     group = None
     if key is not None:
         kinds = dict(zip(spec.keys.names, spec.keys.types, strict=True))
-        where = key_as_stored(running, recorded.record.group_ids, kinds, key)
-        if where.in_group is None:
+        where = key_as_stored(lambda: running, recorded.record.group_ids, kinds, key)
+        if not where.is_whole:
             missing = [name for name in kinds if name not in key]
             raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
-        values, group = where.values, where.group(running, recorded.record.group_ids)
+        values, group = where.values, where.group(lambda: running)
     table = recorded.packed(
         lambda df: (df if group is None else df.where(F.col("g") == group)).toArrow(), batch, folds=group is None
     )

@@ -251,14 +251,10 @@ def read_drills(path: str | os.PathLike[str], job: str | None) -> Drills:
     return found
 
 
-def with_open_panes(figures: Figures, opened: DataFrame) -> Figures:
-    """Return figures with the panes, or sessions, that have not fired, of a frame of the inspector (`panes`)."""
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-
+def with_open_panes(figures: Figures, opened: pa.Table | DataFrame) -> Figures:
+    """Return figures with the panes, or sessions, that have not fired, of the rows of the inspector (`open_panes`)."""
     several = [WINDOW] if figures.windows != [""] else []
-    by_pane = opened.groupBy(*several, "pane_start", "pane_end")
-    counted = by_pane.agg(F.count("*").alias("n"), F.max("firings").alias("firings"))
-    found = counted.orderBy(F.desc("pane_end")).limit(2 * MOST_PANES * len(figures.windows)).toArrow()
+    found = _newest_panes(opened, [*several, "pane_start", "pane_end"], most=2 * MOST_PANES * len(figures.windows))
     known, notes = {(one.window, one.start, one.end) for one in figures.panes}, [*figures.notes]
     edges = (_us(found, name) for name in ("pane_start", "pane_end"))
     windows = found.column(WINDOW).to_pylist() if several else [""] * found.num_rows
@@ -274,6 +270,19 @@ def with_open_panes(figures: Figures, opened: DataFrame) -> Figures:
         if (window, start, end) not in known
     ]
     return replace(figures, panes=_last_panes([*figures.panes, *new], notes), notes=notes)
+
+
+def _newest_panes(opened: pa.Table | DataFrame, by: list[str], *, most: int) -> pa.Table:
+    """Return of how many partitions each of the panes is that end last, and the greatest number of their firings."""
+    if isinstance(opened, pa.Table):
+        counted = opened.append_column("n", pa.array([1] * opened.num_rows, pa.int64()))
+        found = counted.group_by(by).aggregate([("n", "sum"), ("firings", "max")])
+        found = found.rename_columns([*by, "n", "firings"]).sort_by([("pane_end", "descending")])
+        return found.slice(0, most)
+    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
+
+    of_pane = opened.groupBy(*by).agg(F.count("*").alias("n"), F.max("firings").alias("firings"))
+    return of_pane.orderBy(F.desc("pane_end")).limit(most).toArrow()
 
 
 def _last_panes(panes: list[PaneLife], notes: list[str]) -> list[PaneLife]:

@@ -74,10 +74,10 @@ def report(
     Args:
         checkpoint: the job's checkpoint.
         batches: how many of the last batches to show, up to 2000.
-        open_panes: whether to show the panes that have not fired yet; Spark reads them from the state.
+        open_panes: whether to show the panes that have not fired yet, from the state.
         drill: a file with what `panekeeper drill --json` has printed of the job: its last drill.
         s3: how S3 is reached.
-        spark: the session that reads the state; a new one if not given.
+        spark: the session that reads the state, if only Spark can; a new one if not given.
         now: the present, in us since the epoch.
 
     Raises:
@@ -101,11 +101,11 @@ def report(
 
 
 def _with_open_panes(found: Figures, checkpoint: Location, s3: S3Options | None, spark: SparkSession | None) -> Figures:
-    from panekeeper.diagnostics.inspector.panes import panes
+    from panekeeper.diagnostics.inspector.panes import open_panes
 
     with suppress(DeclarationError):  # the window has no panes
         try:
-            return with_open_panes(found, panes(checkpoint, s3=s3, spark=spark))
+            return with_open_panes(found, open_panes(checkpoint, s3=s3, spark=spark)[0])
         except DeclarationError:
             raise
         except PanekeeperError as error:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from integration_tests.engine.readings import FILES
+from integration_tests.recovery.same_state import require_same_state
 from panekeeper import (
     CheckpointError,
     DeclarationError,
@@ -23,7 +25,8 @@ from panekeeper import (
     why,
     windowed,
 )
-from panekeeper.diagnostics.inspector.panes import panes_and_number
+from panekeeper.diagnostics.inspector.diff import windows_of
+from panekeeper.diagnostics.inspector.panes import open_panes
 from panekeeper.framework.core.inspection.reasons import Answer, Verdict
 
 if TYPE_CHECKING:
@@ -72,7 +75,7 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     job = readings.start(trigger="immediate")
     readings.put(*FILES[2])
     job.process_available()
-    found, number = panes_and_number(place, spark=spark)
+    found, number = panes(place, spark=spark), open_panes(place)[1]
     assert ("c", "10:02", 1, "open", 0, "fire", "10:03") in shown(found)
     assert (found.count(), number, job.status().open_panes) == (4, 3, 3)
     readings.put(*FILES[3])
@@ -105,9 +108,35 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     changed = diff(place, 2, job.status().batch or 0, key=a, spark=spark).orderBy("pane_start")
     columns = "change", "firings_before", "firings", "state_before"
     assert [tuple(row) for row in changed.select(*columns).collect()] == [("went", 1, None, "late")] * 2
-    assert diff(tmp_path / "savepoints", "one", "one", spark=spark).count() == 0
     savepoint(place, "two", to=tmp_path / "savepoints", decode=False, spark=spark)
     require_results(place, tmp_path / "savepoints", job.status().batch or 0, spark)
+    require_same_by_spark(place, spark, monkeypatch, before=2, last=job.status().batch or 0)
+
+
+def require_same_by_spark(place: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, **between: int) -> None:
+    """Spark, which reads what this process does not, gives the same columns of the same types, and the same rows.
+
+    And so are the stored values that both read, of each batch.
+    """
+    require_same_state(spark, place)
+    here = inspected(place, spark, **between)
+    with monkeypatch.context() as patch:
+        patch.setattr("panekeeper.diagnostics.inspector.stored._MOST_BYTES", -1)
+        patch.setattr("panekeeper.diagnostics.inspector.diff.read_plain_files", lambda *_: None)
+        assert inspected(place, spark, **between) == here
+
+
+def inspected(place: Path, spark: SparkSession, *, before: int, last: int) -> list[tuple[Any, ...]]:
+    """Columns and rows of what is open, and of what has changed; of each window."""
+    found = []
+    windows: list[Any] = [*windows_of(place, last)]
+    for window in windows or [None]:
+        at: dict[str, Any] = {"window": window, "spark": spark}
+        found += [partitions(place, **at), diff(place, before, last, **at)]
+        found.append(diff(place, before, last, results=True, **at))
+    with suppress(DeclarationError):  # there are none
+        found.append(panes(place, spark=spark))
+    return [(one.dtypes, sorted(map(tuple, one.collect()), key=repr)) for one in found]
 
 
 def require_whole(place: Path, answers: list[Answer], spark: SparkSession) -> None:
@@ -135,6 +164,7 @@ def require_results(place: Path, savepoints: Path, last: int, spark: SparkSessio
     assert results_of(diff(place, 2, last, results=True, spark=spark)) == LATER
     assert results_of(diff(place, 2, last, results=True, key={"sensor": "a"}, spark=spark)) == LATER[:1]
     assert results_of(diff(savepoints, "one", "two", results=True, spark=spark)) == LATER
+    assert diff(savepoints, "one", "one", spark=spark).count() == 0
     with pytest.raises(DeclarationError, match="which is the earlier one; exchange them"):
         diff(place, last, 2, results=True, spark=spark)
 
@@ -163,7 +193,7 @@ WINDOWS: dict[str, Any] = {
 }
 
 
-def test_each_of_several_windows_is_looked_at_by_its_name(readings: Readings) -> None:
+def test_each_of_several_windows_is_looked_at_by_its_name(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or all of them together; sessions that became one have taken back the results of those that they were."""
     spark, place = readings.spark, readings.checkpoint
     stream = windowed(readings.stream(), name="several", partition_by="sensor", event_time="at", key_groups=3)
@@ -212,9 +242,12 @@ def test_each_of_several_windows_is_looked_at_by_its_name(readings: Readings) ->
             refused()
     with pytest.raises(DeclarationError, match="window is 'tale', and the job has no such window; did you mean 'tail'"):
         panes(place, window="tale", spark=spark)
+    require_same_by_spark(place, spark, monkeypatch, before=1, last=started.status().batch or 0)
 
 
-def test_the_rows_of_an_interval_join_say_which_partners_they_have(readings: Readings, tmp_path: Path) -> None:
+def test_the_rows_of_an_interval_join_say_which_partners_they_have(
+    readings: Readings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And what they wait for; each side keeps its rows, and the log gets what batches add."""
     spark, place = readings.spark, readings.checkpoint
     (tmp_path / "second").mkdir()
@@ -244,3 +277,4 @@ def test_the_rows_of_an_interval_join_say_which_partners_they_have(readings: Rea
     assert {row.change for row in came.collect()} <= {"came"}
     with pytest.raises(DeclarationError, match="within, which has no panes; look at its partitions"):
         panes(place, spark=spark)
+    require_same_by_spark(place, spark, monkeypatch, before=0, last=job.status().batch or 0)
