@@ -11,6 +11,7 @@ from integration_tests.engine.moto_s3 import SECRET
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+from panekeeper.framework.engine.session.spark_folder import SparkFolder
 from panekeeper.recovery.jobs.status import status
 from panekeeper.state.prepared import PreparedBatch, prepare, read_prepared, reserve
 
@@ -95,16 +96,16 @@ def test_the_pointer_is_replaced_only_by_who_knows_what_it_is(
     with pytest.raises(FileNotFoundError):
         files.read("none.json")
     if place == "s3":
-        read = CheckpointFiles.read
+        read = SparkFolder.read
 
-        def replace_after(found: CheckpointFiles, name: str) -> bytes:
-            content = read(found, name)
+        def replace_after(folder: SparkFolder, name: str) -> bytes:
+            content = read(folder, name)
             if content == b"1":
-                found.write(name, b"3", replace=True)
+                folder.write(name, b"3", replace=True)
             return content
 
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(CheckpointFiles, "read", replace_after)
+            patched.setattr(SparkFolder, "read", replace_after)
             with pytest.raises(FileExistsError, match="was replaced meanwhile"):
                 files.swap("job.json", b"1", b"2")
         assert files.read("job.json") == b"3"

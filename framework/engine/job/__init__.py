@@ -8,6 +8,7 @@ declaration_record.py  Which declaration is the state of, and how does a start r
 calendar_edges.py      Until when have panes of a calendar had rows, where a start brings other data of its zone?
 roll_forward.py        What is left to do with the tables when an epoch has begun?
 table_checks.py        Do the tables have what the checkpoint has written to them, and nothing more?
+take_tables.py         How do tables become those of a start: owned, named, and with all columns?
 view_again.py          How is a view filled from its log that a restore has found gone?
 
 How it runs:

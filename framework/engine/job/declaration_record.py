@@ -5,7 +5,7 @@ process; the next start, of the old or the new program, goes on:
 
     1  The changes are compared. Tables are checked as far as they are, and made.
     2  The new declaration is recorded, in one file, with what the old one leaves (`state/history.py`).
-    3  Tables get the columns that they lack (`table_checks.py`). This follows from what is recorded, so each start
+    3  Tables get the columns that they lack (`take_tables.py`). This follows from what is recorded, so each start
        does it.
 
 Until a batch is committed with the new declaration, the state is that of the old one, and the next start compares with
@@ -35,6 +35,7 @@ from panekeeper.framework.engine.session.settings import (
 )
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.framework.engine.sink.fault_points import fault_point
+from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.job_record import (
     JobRecord,
     create_record,
@@ -47,6 +48,8 @@ from panekeeper.state.checkpoint.job_record import (
 )
 from panekeeper.state.compatibility import StoredForm, as_recorded, compare_declarations, stored_form
 from panekeeper.state.history import (
+    HISTORY,
+    WINDOWS,
     aggregates_of,
     begun_again,
     declarations_by_window,
@@ -60,9 +63,11 @@ from panekeeper.state.prepared import as_computed
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.spark_logs import offset_lines
 from panekeeper.state.store import WindowStore
+from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.flow.pipeline import Pipeline
+    from panekeeper.framework.engine.job.table_checks import Metadata
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.state.checkpoint.folder import CheckpointFolder
 
@@ -221,6 +226,30 @@ def record_as_computed(files: CheckpointFiles, known: JobRecord) -> JobRecord:
         write_record(files, record)
         _log.info("job %s goes on from a batch that was computed by another declaration than the last one", known.name)
     return record
+
+
+def without_columns_of_no_table(record: JobRecord, metadata: Mapping[str, Metadata]) -> JobRecord:
+    """Return the record without the columns of removed aggregates that neither the log nor the view has.
+
+    A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
+    columns. Were they added nevertheless, no start could follow one of the second kind.
+    """
+    windows = record.declaration.get(WINDOWS)
+    if windows is None:
+        return replace(record, declaration=_without_columns(record.declaration, metadata, ""))
+    windows = {name: _without_columns(declared, metadata, name) for name, declared in windows.items()}
+    return replace(record, declaration={**record.declaration, WINDOWS: windows})
+
+
+def _without_columns(declared: Mapping[str, Any], metadata: Mapping[str, Metadata], window: str) -> Mapping[str, Any]:
+    """Return what is recorded of a window without the columns that neither its log nor its view has."""
+    history = declared.get(HISTORY)
+    if history is None:
+        return declared
+    tables = [metadata[role] for role in (role_of("log", window), role_of("view", window)) if role in metadata]
+    there = {name for table in tables for name in columns_of(table).names}
+    retired = {name: text for name, text in history["retired"].items() if name in there}
+    return {**declared, HISTORY: {**history, "retired": retired}}
 
 
 def record_upgrade(files: CheckpointFiles, record: JobRecord) -> None:

@@ -7,8 +7,8 @@
        A checkpoint that was renamed, moved, or is reached by a link gets its present name in Spark's own files.
     5  A new folder gets the record of its job (`declaration_record.py`). In any other check that the declaration fits
        (`checkpoint_checks.py`), and complete the last batch, if it was recorded and not completed (`batch_journal.py`).
-    6  Check that sources and tables fit the checkpoint (`sources/inputs.py`, `table_checks.py`), and take the tables.
-       A view that a restore has found gone is made again (`view_again.py`).
+    6  Check that sources and tables fit the checkpoint (`sources/inputs.py`, `table_checks.py`), and take the tables
+       (`take_tables.py`). A view that a restore has found gone is made again (`view_again.py`).
     7  Begin the run (`run.py`): from its control file on, what is overdue happens; the query starts.
 
 If a step fails, the lease is put back as it was. What was done may be done again by the next start.
@@ -34,7 +34,11 @@ from panekeeper.framework.engine.job.checkpoint_checks import (
     require_separate_folders,
 )
 from panekeeper.framework.engine.job.commands import JobCommands
-from panekeeper.framework.engine.job.declaration_record import record_to_go_on_with, with_history
+from panekeeper.framework.engine.job.declaration_record import (
+    record_to_go_on_with,
+    with_history,
+    without_columns_of_no_table,
+)
 from panekeeper.framework.engine.job.ending import RunEnd, RunningQuery
 from panekeeper.framework.engine.job.job import Job, started_jobs
 from panekeeper.framework.engine.job.lease import Lease, acquire
@@ -42,11 +46,8 @@ from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.framework.engine.job.run import JobRun
 from panekeeper.framework.engine.job.shutdown import spark_shutdown, unattended_jobs
 from panekeeper.framework.engine.job.status import RunTotals
-from panekeeper.framework.engine.job.table_checks import (
-    require_fitting_tables,
-    take_tables,
-    without_columns_of_no_table,
-)
+from panekeeper.framework.engine.job.table_checks import require_fitting_tables
+from panekeeper.framework.engine.job.take_tables import take_tables
 from panekeeper.framework.engine.job.view_again import make_views_again, with_logs_unlike_views
 from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk

@@ -10,39 +10,26 @@ the log of the table, so it is compared:
 * with the epoch that a restore or a reset has committed to each table: a table is from before that.
 
 What somebody does to the rows by a commit of Delta's (DELETE, OPTIMIZE, VACUUM, RESTORE) leaves the transactions in the
-log of the table, and is no business of a start. Tables that fit become those of this start (`take_tables`).
+log of the table, and is no business of a start. Tables that fit become those of this start (`take_tables.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException, IllegalArgumentException
-
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
-from panekeeper.framework.engine.job.declaration_record import record_upgrade
-from panekeeper.framework.engine.session.columns import quoted
-from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.fault_points import fault_point
-from panekeeper.framework.engine.sink.fencing import require_owned, secure
+from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.library_table import FENCED
-from panekeeper.framework.engine.sink.spark_table import table_metadata
-from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.folder import place_of
-from panekeeper.state.checkpoint.job_record import OWNER, is_new, write_tables
-from panekeeper.state.history import HISTORY, WINDOWS
+from panekeeper.state.checkpoint.job_record import OWNER, is_new
 from panekeeper.state.prepared import last_decided, last_prepared
-from panekeeper.state.table_roles import has_results, is_owned, kind_of, role_of, window_of
+from panekeeper.state.table_roles import is_owned, kind_of
 
 if TYPE_CHECKING:
-    from panekeeper.framework.core.job_spec import JobSpec
-    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles, HeldFiles
+    from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.delta_tables import DeltaTables
-    from panekeeper.framework.engine.sink.table_writer import TableWriter
-    from panekeeper.framework.engine.sink.tables import Tables
     from panekeeper.state.checkpoint.job_record import JobRecord
 
 LastTransaction = Callable[[str, str], int]
@@ -213,73 +200,3 @@ def _missing(role: str, path: str, what: str) -> SinkError:
         "restore a savepoint, which takes the checkpoint back, too; or reset the job to its initial state, or give it "
         "a new checkpoint folder and new tables"
     )
-
-
-def take_tables(
-    held: HeldFiles,
-    record: JobRecord,
-    tables: Tables,
-    spec: JobSpec,
-    writer: TableWriter,
-    metadata: Mapping[str, Metadata],
-) -> None:
-    """Let the tables and a sink of the user's own be those of this start, and record its declaration.
-
-    `metadata` is what the log of each table said of it before, by its role. Tables get the columns of the new
-    declaration, and the metrics those of this version.
-    """
-    spark = held.spark
-    held.require_held()
-    secure(spark, tables.by_role, record, writer.tables)  # before they are altered, and named as the job's own
-    record_upgrade(held, record)
-    held.require_held()
-    for role, path in tables.by_role.items():
-        if path is None:
-            continue
-        if has_results(role) and spec.parts[window_of(role)].history.added_columns():
-            there = columns_of(table_metadata(spark, path))
-        elif role == "metrics":
-            there = columns_of(metadata[role])
-        else:
-            continue
-        missing = [column for column in tables.schemas(spec)[path] if column.name not in there.names]
-        if missing:
-            columns = ", ".join(f"{quoted(column.name)} {column.dataType.simpleString()}" for column in missing)
-            try:
-                spark.sql(f"ALTER TABLE delta.{quoted(path)} ADD COLUMNS ({columns})")
-            except (AnalysisException, IllegalArgumentException) as error:
-                raise SinkError(
-                    f"the table {path} cannot get the columns {columns} of the new declaration. Choose other names or "
-                    "types for them; or change the table, as Delta says; or start the program as it was, which goes "
-                    f"on:\n{all_said(error)}"
-                ) from error
-            writer.tables.reopen(path)
-            fault_point("during-upgrade", 3)
-    write_tables(held, tables.by_role)
-    held.require_held()
-    if writer.has_user_sink:
-        writer.prepare_user_sink(spark, spec.results_schema)
-
-
-def without_columns_of_no_table(record: JobRecord, metadata: Mapping[str, Metadata]) -> JobRecord:
-    """Return the record without the columns of removed aggregates that neither the log nor the view has.
-
-    A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
-    columns. Were they added nevertheless, no start could follow one of the second kind.
-    """
-    windows = record.declaration.get(WINDOWS)
-    if windows is None:
-        return replace(record, declaration=_without_columns(record.declaration, metadata, ""))
-    windows = {name: _without_columns(declared, metadata, name) for name, declared in windows.items()}
-    return replace(record, declaration={**record.declaration, WINDOWS: windows})
-
-
-def _without_columns(declared: Mapping[str, Any], metadata: Mapping[str, Metadata], window: str) -> Mapping[str, Any]:
-    """Return what is recorded of a window without the columns that neither its log nor its view has."""
-    history = declared.get(HISTORY)
-    if history is None:
-        return declared
-    tables = [metadata[role] for role in (role_of("log", window), role_of("view", window)) if role in metadata]
-    there = {name for table in tables for name in columns_of(table).names}
-    retired = {name: text for name, text in history["retired"].items() if name in there}
-    return {**declared, HISTORY: {**history, "retired": retired}}

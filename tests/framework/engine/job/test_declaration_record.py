@@ -14,9 +14,9 @@ from panekeeper.framework.engine.job.declaration_record import (
     first_record,
     record_upgrade,
     upgraded_record,
+    without_columns_of_no_table,
     write_first_record,
 )
-from panekeeper.framework.engine.job.table_checks import without_columns_of_no_table
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record, write_record
 from panekeeper.state.codec import STATE_VERSION
