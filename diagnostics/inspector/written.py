@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,9 +14,9 @@ import pyarrow.compute as pc
 from panekeeper.diagnostics.inspector.plain_tables import read_plain_files
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.session.spark_errors import all_said
+from panekeeper.framework.engine.sink.delta_log import kept_commits
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.recovery.errors import RowsGone
-from panekeeper.recovery.jobs.tables import kept_commits
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.epochs import read_begin
@@ -92,11 +91,10 @@ def commits_of_batches(
     """
     begin, ours, now, newer = read_begin(folder), f"{record.name}/{role}@", record.transaction(role), FENCED
     is_reset = begin is not None and begin.kind == "reset"  # the log keeps what the job wrote before
-    for number, commit in kept_commits(table_at(table_path(folder, role), folder.s3), version):
-        notes = {str(one["txn"]["appId"]): int(one["txn"]["version"]) for one in commit if "txn" in one}
+    for commit in kept_commits(table_at(table_path(folder, role), folder.s3), version):
         batches = [
             one
-            for app, one in notes.items()
+            for app, one in commit.transactions.items()
             if (app == now or (app.startswith(ours) and not is_reset and not app.endswith("#joined"))) and one < FENCED
         ]
         batch = max(batches, default=-1)
@@ -104,8 +102,7 @@ def commits_of_batches(
             yield 0, -1, []
             return
         newer = batch if batch >= 0 else newer
-        files = [unquote(str(one["add"]["path"])) for one in commit if "add" in one]
-        yield number, batch, files if batch >= 0 else []
+        yield commit.version, batch, commit.added if batch >= 0 else []
 
 
 def frame_of_files(spark: SparkSession, path: str, files: dict[str, int]) -> DataFrame:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake.exceptions import DeltaError
 
-from panekeeper.framework.engine.sink.delta_log import batch_of_commit, newest_first
+from panekeeper.framework.engine.sink.delta_log import newest_first
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable, open_to_read, panic_as_unsupported, text_of
 from panekeeper.recovery.storage.delta_tables import delta_options
 from panekeeper.recovery.storage.files import Files
@@ -64,15 +64,11 @@ def commits_of(table: Files, job: str, *, most: int) -> tuple[dict[int, int], di
     Of the commits that the log of the table still has; those of other programs have no batch.
     """
     written, batches = dict[int, int](), dict[str, int]()
-    for at, (_, commit) in enumerate(newest_first(table)):
-        if at >= most:
-            break
-        for app in {str(one["txn"].get("appId")) for one in commit if "txn" in one}:
-            if not (found := TRANSACTION.fullmatch(app)) or found[1] != job:
+    for commit in islice(newest_first(table), most):
+        for app_id, batch in commit.transactions.items():
+            if not (found := TRANSACTION.fullmatch(app_id)) or found[1] != job:
                 continue
-            batch = batch_of_commit(commit, app)
-            info: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
-            if isinstance(info.get("timestamp"), int):
-                written.setdefault(batch, info["timestamp"] * 1000)
-            batches |= {file_name(str(one["add"]["path"])): batch for one in commit if "add" in one}
+            if commit.written_us is not None:
+                written.setdefault(batch, commit.written_us)
+            batches |= {PurePosixPath(name).name: batch for name in commit.added}
     return written, batches

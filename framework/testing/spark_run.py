@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -192,9 +192,9 @@ class ListSink:
     def prepare_user_sink(self, spark: SparkSession, results: pa.Schema) -> None:
         """There is none."""
 
-    def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
+    def read(self, spark: SparkSession, path: str) -> NoReturn:
         """There are no tables."""
-        return -1
+        raise FileNotFoundError(path)
 
 
 def step_to_rows(step: Step, schema: pa.Schema) -> pa.Table:

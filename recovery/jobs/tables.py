@@ -7,19 +7,11 @@ starts in it would lack batches, or have some of them twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
-from panekeeper.framework.engine.job.table_checks import require_all_batches, require_no_later_batch
-from panekeeper.framework.engine.sink.delta_log import (
-    batch_of_commit,
-    is_restore,
-    newest_first,
-    newest_version,
-    restored_version,
-)
+from panekeeper.framework.engine.job.table_checks import require_fitting_tables
+from panekeeper.framework.engine.sink.delta_log import kept_commits, newest_first, newest_version, read_table
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
-from panekeeper.recovery.storage.delta_tables import owner_of, table_metadata, transactions_of
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.epochs import read_begin
@@ -40,14 +32,14 @@ def versions_after_batch(tables: Mapping[str, Files], transactions: Mapping[str,
 
 def _version_after(table: Files, transaction: str, batch: int) -> int:
     version = newest_version(table)
-    for number, commit in kept_commits(table):
-        done = batch_of_commit(commit, transaction)
+    for commit in kept_commits(table):
+        done = commit.transactions.get(transaction, -1)
         if done > batch:
-            version = number - 1
+            version = commit.version - 1
         elif done >= 0:
             return version  # batches are in order in the log
-    last = transactions_of(table).get(transaction, -1)
-    if last > batch and not any(batch_of_commit(commit, transaction) > batch for _, commit in newest_first(table)):
+    last = read_table(table).last_transaction(transaction)
+    if last > batch and not any(one.transactions.get(transaction, -1) > batch for one in newest_first(table)):
         raise SavepointError(
             f"{table.root} has batch {last}, which is not finished, and the commit of it was cleaned up, so no version "
             "is without its rows. Start the job once, which completes the batch, and try again"
@@ -55,19 +47,7 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
     return version
 
 
-def kept_commits(table: Files, version: int | None = None) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which.
-
-    `version` is the last one that counts; None: the newest.
-    """
-    for number, commit in newest_first(table):
-        if version is None or number <= version:
-            yield number, commit
-            if is_restore(commit) and (to := restored_version(commit)) >= 0:
-                version = to
-
-
-def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
+def require_own_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
     """Refuse tables with batches that the checkpoint has not begun, without some of its own, or of another checkpoint.
 
     The job may run meanwhile.
@@ -84,21 +64,13 @@ def require_fitting_tables(folder: Files, record: JobRecord, tables: Mapping[str
             "savepoint would lack them. Start the job once, and try again"
         )
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
-    batch = last_prepared(folder, record, last_batches(folder)[1])
-    logs = {role: table_at(path, folder.s3) for role, path in tables.items()}
-    transactions = {tables[role]: transactions_of(files) for role, files in logs.items()}
-    metadata = {role: found for role, files in logs.items() if (found := table_metadata(files)) is not None}
-
-    def last_transaction(path: str, one: str) -> int:
-        return transactions[path].get(one, -1)
-
-    for role in filter(is_owned, logs):
-        require_owned(tables[role], owner_of(transactions[tables[role]]), folder, record)
+    last = last_prepared(folder, record, last_batches(folder)[1])
+    found = {role: read_table(table_at(path, folder.s3), path) for role, path in tables.items()}
+    for role, table in found.items():
+        if is_owned(role):
+            require_owned(table.path, table.owner, folder, record)
     begun = last_batches(folder)[0]
-    require_no_later_batch(folder.root, record, tables, last_transaction, begun=begun)
-    known, ids = {role: tables[role] for role in metadata}, {role: str(one["id"]) for role, one in metadata.items()}
-    had = {} if batch is None else batch.tables
-    require_all_batches(had, record, known, ids, last_transaction, written=known.values())
+    require_fitting_tables(folder.root, record, found, begun=begun, last=last, written=tables.values())
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:

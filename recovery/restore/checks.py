@@ -19,17 +19,21 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import SinkError
-from panekeeper.framework.engine.sink.delta_log import COMMIT, LOG, jobs_since, newest_version, versions_in
+from panekeeper.framework.engine.sink.delta_log import (
+    COMMIT,
+    LOG,
+    has_version,
+    jobs_since,
+    newest_version,
+    read_table,
+    transactions_of,
+    versions_in,
+)
+from panekeeper.framework.engine.sink.table_at_version import checkpoint_id
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.manifest import Manifest
-from panekeeper.recovery.storage.delta_tables import (
-    has_version,
-    owner_of,
-    require_version,
-    session_for,
-    transactions_of,
-)
+from panekeeper.recovery.storage.delta_tables import require_version, session_for
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import Location, place_of, table_at
 from panekeeper.recovery.storage.s3 import S3Options
@@ -45,7 +49,7 @@ from panekeeper.state.checkpoint.epochs import (
     read_pointer,
     stored_pointer,
 )
-from panekeeper.state.checkpoint.job_record import MAX_EPOCH, JobRecord, last_epochs, read_record, read_tables
+from panekeeper.state.checkpoint.job_record import MAX_EPOCH, OWNER, JobRecord, last_epochs, read_record, read_tables
 from panekeeper.state.errors import CheckpointError, StateError
 from panekeeper.state.table_roles import is_owned, kind_of, role_of, window_of
 
@@ -141,7 +145,7 @@ def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
         except SinkError:
             continue  # the preview says what is wrong with its log
         in_table = last_epochs(transactions, manifest.job)
-        if (owner := owner_of(transactions)) in in_table:
+        if (owner := checkpoint_id(transactions.get(OWNER, -1))) in in_table:
             in_table.setdefault(owner, 0)
         last |= {one: max(epoch, last.get(one, 0)) for one, epoch in in_table.items()}
     return last
@@ -406,7 +410,7 @@ def _table_changes(
 def _require_readable(table: Files, role: str, version: int) -> None:
     """Refuse a table whose newest commits cannot be read: it could not be taken back, and the job would not start."""
     try:
-        transactions_of(table)
+        read_table(table)
     except SinkError as error:
         raise SavepointRefused(
             f"the {role} {table.root} cannot be taken back to version {version}: {str(error).partition(';')[0]}. "

@@ -109,7 +109,7 @@ def clone(
     folder = make_epoch(root, epoch, begin)  # from here on no other clone is made there
     with removed_on_error(top):
         for role, table in manifest.tables.items():
-            copy_table(session(), table, to=tables[role], deep=deep)
+            copy_table(session(), table, tables[role], deep=deep)
         write_checkpoint(archive, manifest, into=folder, progress=progress)
         record = read_record(folder)
         if record is None:

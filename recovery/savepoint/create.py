@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.display import Displayed, format_bytes
 from panekeeper.framework.declarations.durations import Duration, to_seconds
-from panekeeper.framework.engine.sink.delta_log import newest_version
+from panekeeper.framework.engine.sink.delta_log import newest_version, read_table
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import (
     current_folder,
@@ -34,7 +34,7 @@ from panekeeper.recovery.jobs.checkpoint import (
     require_still_current,
     running_on,
 )
-from panekeeper.recovery.jobs.tables import require_fitting_tables, versions_after_batch
+from panekeeper.recovery.jobs.tables import require_own_tables, versions_after_batch
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
 from panekeeper.recovery.savepoint.catalog import require_no_overlap
 from panekeeper.recovery.savepoint.checkpoint_snapshot import (
@@ -64,7 +64,6 @@ from panekeeper.recovery.storage.delta_tables import (
     SavedTable,
     commit_checksum,
     parse_interval,
-    table_properties,
 )
 from panekeeper.recovery.storage.files import Files, map_parallel
 from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, table_at
@@ -255,7 +254,7 @@ def table_versions(snapshot: CheckpointSnapshot) -> dict[str, SavedTable]:
     Views are read first: a settlement commits to the log and then to the view, so what a view has, its log has by then.
     The other way round, a later settlement completes it (`recovery/settle/settle.py`).
     """
-    require_fitting_tables(snapshot.folder, snapshot.record, snapshot.tables)
+    require_own_tables(snapshot.folder, snapshot.record, snapshot.tables)
     roles = sorted(snapshot.tables, key=lambda role: kind_of(role) != "view")
     opened = {role: table_at(snapshot.tables[role], snapshot.folder.s3) for role in roles}
     versions = {role: newest_version(files) for role, files in opened.items()}
@@ -314,7 +313,7 @@ def short_retention(manifest: Manifest, s3: S3Options | None) -> list[str]:
     """Return a warning for each table that keeps old versions for less than a week."""
     warnings = []
     for role, table in manifest.tables.items():
-        properties = table_properties(table_at(table.path, s3)) or {}
+        properties = read_table(table_at(table.path, s3)).properties
         for name in _RETENTION:
             value = properties.get(name, "")
             kept = parse_interval(value)

@@ -50,7 +50,6 @@ from panekeeper.framework.engine.session.settings import (
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.library_table import FENCED
-from panekeeper.framework.engine.sink.spark_table import table_metadata
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import (
     current_folder,
@@ -59,7 +58,7 @@ from panekeeper.recovery.jobs.checkpoint import (
     require_stopped,
 )
 from panekeeper.recovery.jobs.recorded_rows import recorded_batches, require_job
-from panekeeper.recovery.jobs.tables import require_fitting_tables
+from panekeeper.recovery.jobs.tables import require_own_tables
 from panekeeper.recovery.settle.panes import (
     NewRows,
     Outcome,
@@ -179,7 +178,7 @@ def settle(
         batch = _last_batch(files)
         pipeline = _pipeline(job, files, record, batch)
         tables, panes = read_tables(files), list[SettledPane]()
-        require_fitting_tables(files, record, tables)
+        require_own_tables(files, record, tables)
         spark = pipeline.intake.df.sparkSession
         prepare_workers(spark)
         with session_settings(spark, READ_SETTINGS):
@@ -348,17 +347,17 @@ class _Work:
 
     def _write_of(self, role: str) -> TableWrite:
         path = self.tables[role]
-        done = self.opened.last_transaction(self.spark, path, self.record.settlement)
+        table = self.opened.read(self.spark, path)
+        done = table.last_transaction(self.record.settlement)
         if done >= FENCED:
             raise SinkError(
                 f"the {role} {path} takes no settlement of this epoch any more: the job was restored or reset "
                 "meanwhile. Nothing was written; settle again"
             )
-        id_ = str(table_metadata(self.spark, path)["id"])
         return TableWrite(
             role=role,
             path=path,
-            table=id_,
+            table=table.id,
             transaction=self.record.settlement,
             after=done,
             rows="results",

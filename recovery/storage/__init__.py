@@ -5,5 +5,5 @@ files.py          What must a folder of files do, in which a checkpoint or a tab
 s3.py             Such a folder under a prefix of an S3 bucket, by boto3: options, errors, retries.
 locations.py      Which of them does a path or URL name?
 blobs.py          Files of savepoints, stored once under their checksum.
-delta_tables.py   Delta tables: what their log says, and a version of theirs: is it still there, restore it, copy it.
+delta_tables.py   A Delta table at the version of a savepoint: is it still there, and a copy of it.
 """

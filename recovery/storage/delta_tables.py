@@ -1,56 +1,45 @@
-"""A Delta table beside a checkpoint: what its log says besides its commits, and whether a version is still there.
+"""A Delta table at the version of a savepoint: is it still there, and a copy of it.
 
-The commits are read, and tables taken back, by `framework/engine/sink/delta_log.py`. The library `deltalake` looks for
-the files of a version; Spark reads what the library does not, and copies tables.
+Its log is read by `framework/engine/sink/delta_log.py`. The library `deltalake` looks for the files of a version; Spark
+reads what the library does not, and copies tables.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.s3_settings import is_s3, s3_settings
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.delta_log import (
-    COMMIT,
-    LOG,
-    actions_of,
-    commit_file,
-    newest_first,
-    versions_in,
-)
+from panekeeper.framework.engine.sink.delta_log import commit_file, has_version
 from panekeeper.framework.engine.sink.library_rules import (
     UnsupportedTable,
     files_of,
     open_to_read,
     panic_as_unsupported,
     storage_options,
+    table_of,
     text_of,
 )
 from panekeeper.recovery.errors import SavepointError, TableVersionLost
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.s3 import S3Options
-from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 WEEK = timedelta(weeks=1)
-_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
 _DELETION_VECTORS = "deletionVectors"
 _S3A = "spark.hadoop.fs.s3a."
 _ENDPOINT = "AWS_ENDPOINT_URL_S3"
@@ -73,17 +62,6 @@ class SavedTable:
     sha256: str
 
 
-# The log of a table.
-
-
-def has_version(table: Files, version: int) -> bool:
-    """Return whether the log can still be read up to a version. The table's files may be gone nevertheless."""
-    names = table.names(LOG)
-    commits = versions_in(names, COMMIT)
-    start = max((number for number in versions_in(names, _CHECKPOINT) if number <= version), default=-1)
-    return version in commits and all(number in commits for number in range(start + 1, version + 1))
-
-
 def commit_checksum(table: Files, version: int) -> str:
     """Return the checksum of the commit of a version; raises `SavepointError` if the log does not have it any more."""
     try:
@@ -92,37 +70,6 @@ def commit_checksum(table: Files, version: int) -> str:
         raise SavepointError(
             f"version {version} is no longer in the log of the table {table.root}; drain the job and try again"
         ) from error
-
-
-def transactions_of(table: Files) -> dict[str, int]:
-    """Return id -> last version of the transactions of a table; a checkpoint of its log has those before it."""
-    checkpoint, earlier = _checkpointed(table, "txn")
-    found: dict[str, int] = {}
-    for _, commit in takewhile(lambda one: one[0] > checkpoint, newest_first(table)):
-        for one in (one["txn"] for one in commit if "txn" in one):
-            found.setdefault(str(one.get("appId")), int(one["version"]))
-    return {str(one["appId"]): int(one["version"]) for one in earlier} | found
-
-
-def owner_of(transactions: Mapping[str, int]) -> str | None:
-    """Return the id of the checkpoint that a table of these transactions belongs to; None if it does not say."""
-    owner = transactions.get(OWNER)
-    return None if owner is None else f"{owner:012x}"
-
-
-def table_metadata(table: Files) -> dict[str, Any] | None:
-    """Return the metadata of a table; a checkpoint of its log has it as of then. None if only Spark can read it."""
-    checkpoint, earlier = _checkpointed(table, "metaData")
-    later = takewhile(lambda one: one[0] > checkpoint, newest_first(table))
-    found = next((one["metaData"] for _, commit in later for one in commit if "metaData" in one), None)
-    found = found or next(iter(earlier), None)
-    return None if found is None else {**found, "configuration": dict(found.get("configuration") or ())}
-
-
-def table_properties(table: Files) -> dict[str, str] | None:
-    """Return the properties of a table; None if they cannot be read without Spark."""
-    metadata = table_metadata(table)
-    return None if metadata is None else dict(metadata["configuration"])
 
 
 def parse_interval(text: str) -> timedelta | None:
@@ -137,30 +84,6 @@ def parse_interval(text: str) -> timedelta | None:
         return timedelta(microseconds=to_us(text, "the interval"))
     except (DeclarationError, OverflowError):
         return None
-
-
-def _checkpointed(table: Files, kind: str) -> tuple[int, list[dict[str, Any]]]:
-    """Return the version of the newest checkpoint of the log, -1 for none, and the actions of a kind in it.
-
-    The commits that have them may have been cleaned up.
-    """
-    names = [name for name in table.names(LOG) if _CHECKPOINT.fullmatch(name)]
-    version, found = max(versions_in(names, _CHECKPOINT), default=-1), list[dict[str, Any]]()
-    for name in (name for name in names if int(name[:20]) == version):
-        if name.endswith(".json"):
-            actions = actions_of(table.read(f"{LOG}/{name}"))
-            found += [one[kind] for one in actions if isinstance(one.get(kind), dict)]
-        else:
-            try:
-                with table.local_copy(f"{LOG}/{name}") as file:
-                    column = pq.read_table(file, columns=[kind]).column(kind)
-            except (pa.ArrowException, KeyError):
-                continue  # a part of a checkpoint need not have each kind
-            found += [one for one in column.to_pylist() if one is not None]
-    return version, found
-
-
-# A table at a version.
 
 
 def delta_options(folder: Files, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -229,7 +152,7 @@ def missing_files(folder: Files, table: SavedTable) -> tuple[int, int]:
     paths, sizes = files.column("path").to_pylist(), files.column("size_bytes").to_pylist()
     there = folder.sizes() if paths else {}
     missing = sum(there.get(unquote(path)) != size for path, size in zip(paths, sizes, strict=True))
-    if not missing and _DELETION_VECTORS in (delta.protocol().reader_features or ()):
+    if not missing and _DELETION_VECTORS in table_of(delta, table.path).protocol.reader_features:
         try:
             with panic_as_unsupported():
                 delta.deletion_vectors().read_all()
@@ -254,7 +177,7 @@ def session_for(paths: Iterable[str], spark: SparkSession | None, s3: S3Options 
     return session("panekeeper", s3=True, **s3_settings({**os.environ, _ENDPOINT: s3.endpoint}))
 
 
-def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -> None:
+def copy_table(spark: SparkSession, table: SavedTable, target: str, *, deep: bool) -> None:
     """Create a table with the rows of another one at its version. Raises `SavepointError`.
 
     A shallow copy refers to the files of the original, so a VACUUM of that may break it.
@@ -264,12 +187,12 @@ def copy_table(spark: SparkSession, table: SavedTable, *, to: str, deep: bool) -
     try:
         if deep:
             with session_settings(spark, READ_SETTINGS | WRITE_SETTINGS):
-                _read_version(spark, table).write.format("delta").save(to)
+                _read_version(spark, table).write.format("delta").save(target)
         else:
-            _delta_table(spark, table.path).cloneAtVersion(table.version, to, isShallow=True)
+            _delta_table(spark, table.path).cloneAtVersion(table.version, target, isShallow=True)
     except Exception as error:
         raise SavepointError(
-            f"{table.path} could not be copied to {to}. Remove the cause and clone again\n{all_said(error)}"
+            f"{table.path} could not be copied to {target}. Remove the cause and clone again\n{all_said(error)}"
         ) from error
 
 

@@ -267,7 +267,7 @@ def _maintain_table(role: str, path: str, needed: _Needed, wanted: _Wanted) -> T
     except UnsupportedTable as unsupported:
         reason = str(unsupported)
     else:
-        require_owned(path, table.owner, wanted.checkpoint, wanted.record)
+        require_owned(path, table.table.owner, wanted.checkpoint, wanted.record)
     if wanted.optimize:
         report = _optimize(table, files, report, wanted)
     if not wanted.vacuum:
@@ -300,7 +300,7 @@ def _optimize(table: DeltaFiles | None, files: Files, report: TableUpkeep, wante
 
 def _vacuum(table: DeltaFiles, report: TableUpkeep, needed: _Needed, wanted: _Wanted) -> TableUpkeep:
     """Step 4. The property of a table is its owner's word: it is never undercut."""
-    property_ = table.properties.get(RETENTION)
+    property_ = table.table.properties.get(RETENTION)
     own = timedelta() if property_ is None else parse_interval(property_)
     if own is None:
         return _not_vacuumed(report, f"its property {RETENTION} is {property_!r}")

@@ -23,11 +23,11 @@ from deltalake import DeltaTable
 
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, WRITE_SETTINGS, session_settings
-from panekeeper.framework.engine.sink.library_rules import files_of, open_table
+from panekeeper.framework.engine.sink.delta_log import has_version
+from panekeeper.framework.engine.sink.library_rules import files_of, open_table, table_of
 from panekeeper.framework.engine.sink.spark_table import LARGE_OUTPUT, repeat_while_others_commit
-from panekeeper.recovery.storage.delta_tables import has_version, owner_of
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.recovery.storage.files import Files, map_parallel
-from panekeeper.state.checkpoint.job_record import OWNER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,15 +76,9 @@ class DeltaFiles:
         files_of(self._open())
 
     @property
-    def owner(self) -> str | None:
-        """The id of the checkpoint that the table belongs to; None if it does not say."""
-        number = self._open().transaction_version(OWNER)
-        return None if number is None else owner_of({OWNER: number})
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """The properties of the table."""
-        return dict(self._open().metadata().configuration)
+    def table(self) -> TableAtVersion:
+        """The table as it is now."""
+        return table_of(self._open(), self._files.root)
 
     def small_files(self) -> int:
         """Return how many files of the newest version are small enough to be compacted with another one."""

@@ -35,7 +35,6 @@ import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -65,7 +64,7 @@ from panekeeper.framework.engine.sink.batch_output import (
 from panekeeper.framework.engine.sink.downtime import DOWNTIME, Downtime
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import require_owned
-from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata
+from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.framework.engine.sink.tables import METRICS, require_lasting_transactions
 from panekeeper.state.checkpoint.clock import now_us
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, damaged, place_of, prepared_file
@@ -90,6 +89,7 @@ if TYPE_CHECKING:
 
     from panekeeper.framework.engine.job.lease import Lease
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
     from panekeeper.state.checkpoint.job_record import JobRecord
 
 _log = logger("job")
@@ -113,8 +113,8 @@ class JournalWriter(Protocol):
         """Let a sink of the user's own make ready for results with these columns. Before it gets any, at each start."""
         ...
 
-    def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
-        """Return the last version that a table has of a transaction id; -1 if there is none."""
+    def read(self, spark: SparkSession, path: str) -> TableAtVersion:
+        """Return a table as it is now."""
         ...
 
 
@@ -331,18 +331,16 @@ class BatchJournal:
         if write.role not in self.declared or write.transaction != self.record.transaction(write.role):
             raise damaged(self.files, prepared_file(self.record.epoch, number), f"it writes as {write.transaction}")
         for path in filter(None, (declared, write.path)):
-            metadata = table_metadata(spark, path) if is_delta_table(spark, path) else {}
-            id_ = str(metadata.get("id"))
-            if metadata and write.table in ("", id_):
-                require_lasting_transactions(path, metadata)  # by what the table says, the batch is written or skipped
-                last = partial(self.writer.last_transaction, spark)
-                require_owned(spark, {write.role: path}, self.record)
-                if write.table == id_:
-                    require_remembered(self.record, write.role, path, last, begun=number)
-                require_no_later_batch(self.files.root, self.record, {write.role: path}, last, begun=number)
-                known = {"path": path, "id": write.table or id_, "batch": write.after}
-                require_has(self.record, write.role, path, id_, known, last)
-                return replace(write, path=path, table=id_)
+            table = self.writer.read(spark, path) if is_delta_table(spark, path) else None
+            if table is not None and write.table in ("", table.id):
+                require_lasting_transactions(table)  # by what the table says, the batch is written or skipped
+                require_owned([table], self.record)
+                if write.table == table.id:
+                    require_remembered(self.record, write.role, table, begun=number)
+                require_no_later_batch(self.files.root, self.record, {write.role: table}, begun=number)
+                known = {"path": path, "id": write.table or table.id, "batch": write.after}
+                require_has(self.record, write.role, table, known)
+                return replace(write, path=path, table=table.id)
         what = f"batch {number} of job {self.record.name!r} has rows for the {write.role} {write.path}, which"
         is_declared = declared is not None and place_of(declared) == place_of(write.path)
         if kind_of(write.role) == "view" and not is_declared:  # the log has all that the view has

@@ -67,8 +67,8 @@ from panekeeper.state.table_roles import role_of
 
 if TYPE_CHECKING:
     from panekeeper.framework.engine.flow.pipeline import Pipeline
-    from panekeeper.framework.engine.job.table_checks import Metadata
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
+    from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
     from panekeeper.state.checkpoint.folder import CheckpointFolder
 
 _log = logger("job")
@@ -228,7 +228,7 @@ def record_as_computed(files: CheckpointFiles, known: JobRecord) -> JobRecord:
     return record
 
 
-def without_columns_of_no_table(record: JobRecord, metadata: Mapping[str, Metadata]) -> JobRecord:
+def without_columns_of_no_table(record: JobRecord, found: Mapping[str, TableAtVersion]) -> JobRecord:
     """Return the record without the columns of removed aggregates that neither the log nor the view has.
 
     A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
@@ -236,17 +236,19 @@ def without_columns_of_no_table(record: JobRecord, metadata: Mapping[str, Metada
     """
     windows = record.declaration.get(WINDOWS)
     if windows is None:
-        return replace(record, declaration=_without_columns(record.declaration, metadata, ""))
-    windows = {name: _without_columns(declared, metadata, name) for name, declared in windows.items()}
+        return replace(record, declaration=_without_columns(record.declaration, found, ""))
+    windows = {name: _without_columns(declared, found, name) for name, declared in windows.items()}
     return replace(record, declaration={**record.declaration, WINDOWS: windows})
 
 
-def _without_columns(declared: Mapping[str, Any], metadata: Mapping[str, Metadata], window: str) -> Mapping[str, Any]:
+def _without_columns(
+    declared: Mapping[str, Any], found: Mapping[str, TableAtVersion], window: str
+) -> Mapping[str, Any]:
     """Return what is recorded of a window without the columns that neither its log nor its view has."""
     history = declared.get(HISTORY)
     if history is None:
         return declared
-    tables = [metadata[role] for role in (role_of("log", window), role_of("view", window)) if role in metadata]
+    tables = [found[role] for role in (role_of("log", window), role_of("view", window)) if role in found]
     there = {name for table in tables for name in columns_of(table).names}
     retired = {name: text for name, text in history["retired"].items() if name in there}
     return {**declared, HISTORY: {**history, "retired": retired}}

@@ -20,8 +20,9 @@ from panekeeper.framework.declarations.errors import NotConfirmed, SinkError
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fencing import require_owned
-from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions_of
 from panekeeper.state.checkpoint.epochs import (
     Begin,
     Pointer,
@@ -98,7 +99,7 @@ def reset_to_initial_state(
     made = read_tables(files)
     # The checkpoint may be an older copy: its tables know the epochs that it does not.
     known = [path for role, path in made.items() if is_owned(role) and is_delta_table(spark, path)]
-    in_tables = [last_epochs(transactions(spark, path), record.name).get(record.id, 0) for path in known]
+    in_tables = [last_epochs(transactions_of(spark, path), record.name).get(record.id, 0) for path in known]
     preview = ResetPreview(
         job=record.name,
         checkpoint=files.root,
@@ -108,7 +109,8 @@ def reset_to_initial_state(
     )
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
-    require_owned(spark, {role: path for role, path in made.items() if is_delta_table(spark, path)}, record)
+    opened = DeltaTables()
+    require_owned([opened.read(spark, path) for path in made.values() if is_delta_table(spark, path)], record)
     # The views of its last start, whatever the declaration says now.
     views = {role: path for role, path in made.items() if kind_of(role) == "view"}
     for role, declared in tables.by_role.items():

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.settings import session_of_its_own
-from panekeeper.framework.engine.sink.delta_log import jobs_since, restore_table
+from panekeeper.framework.engine.sink.delta_log import jobs_since
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
 from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
+from panekeeper.framework.engine.sink.table_restore import restore_table
 from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
 from panekeeper.state.checkpoint.folder import LocalFolder, local_path
 from panekeeper.state.log import logger

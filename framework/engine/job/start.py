@@ -46,7 +46,7 @@ from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.framework.engine.job.run import JobRun
 from panekeeper.framework.engine.job.shutdown import spark_shutdown, unattended_jobs
 from panekeeper.framework.engine.job.status import RunTotals
-from panekeeper.framework.engine.job.table_checks import require_fitting_tables
+from panekeeper.framework.engine.job.table_checks import require_tables_of_start
 from panekeeper.framework.engine.job.take_tables import take_tables
 from panekeeper.framework.engine.job.view_again import make_views_again, with_logs_unlike_views
 from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
@@ -188,7 +188,7 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     lease.require_held()
     tables = start.make_tables(spark, pipeline.spec, written)
     lease.require_held()
-    metadata = create_or_check(
+    found = create_or_check(
         spark,
         tables,
         pipeline.spec,
@@ -198,12 +198,12 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         layout=start.layout,
         opened=writer.tables,
     )
-    record = without_columns_of_no_table(record, metadata)
+    record = without_columns_of_no_table(record, found)
     pipeline = with_history(pipeline, record)
     paths = tables.by_role
-    fitting = require_fitting_tables(held, record, paths, writer.tables, metadata=metadata, made=made)
+    fitting = require_tables_of_start(held, record, found, writer.tables, made=made)
     record = with_logs_unlike_views(held, record, paths, fitting, written)
-    take_tables(held, record, tables, pipeline.spec, writer, metadata)
+    take_tables(held, record, tables, pipeline.spec, writer, found)
     make_views_again(held, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)
     write_ports(held, [port_delay(port.intake) for port in pipeline.ports])
 

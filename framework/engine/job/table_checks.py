@@ -16,7 +16,7 @@ log of the table, and is no business of a start. Tables that fit become those of
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
@@ -30,43 +30,73 @@ from panekeeper.state.table_roles import is_owned, kind_of
 if TYPE_CHECKING:
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.delta_tables import DeltaTables
+    from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
     from panekeeper.state.checkpoint.job_record import JobRecord
+    from panekeeper.state.prepared import PreparedBatch
 
-LastTransaction = Callable[[str, str], int]
-"""Returns the last version that the table at a path has of a transaction id; -1 for none."""
-Metadata = Mapping[str, Any]
-"""Metadata of a table, as its log has it."""
 TableRecord = dict[str, dict[str, Any]]
 """Role -> what a table has: `path`, `id`, and `batch`, the newest batch that was written to it in this epoch, -1 for
 none. A role that is not declared any more stays in it. Stored with each batch."""
 
 
-def require_fitting_tables(
+def require_tables_of_start(
     files: CheckpointFiles,
     record: JobRecord,
-    declared: Mapping[str, str | None],
+    tables: Mapping[str, TableAtVersion],
     opened: DeltaTables,
     *,
-    metadata: Mapping[str, Metadata],
     made: Mapping[str, str],
 ) -> TableRecord:
-    """Refuse tables that do not fit the checkpoint, and return what those have that do.
+    """Refuse tables that do not fit the checkpoint that starts with them, and return what those have that do.
 
-    No batch is left that tables have in part; those `declared` are all there, and the last start had those `made`.
+    No batch is left that tables have in part; the last start had those `made`.
     """
-    tables = {role: path for role, path in declared.items() if path is not None}
-    last = cache(partial(opened.last_transaction, files.spark))  # nobody else commits under our transactions
-    require_owned(files.spark, tables, record, opened)
-    require_same_roles(record, tables, made)
+    require_owned(tables.values(), record)
+    require_same_roles(record, {role: table.path for role, table in tables.items()}, made)
     decided = last_decided(files, record)  # of one that is not, nothing is in a table, and it is run again
-    require_no_later_batch(files.root, record, tables, last, begun=decided)
-    if (new := is_new(files)) or made:
-        has_rows = partial(opened.has_rows, files.spark)
-        require_no_discarded_rows(record, tables, made.values(), last, has_rows, is_new=new)
-    batch = last_prepared(files, record, decided)
-    known = {} if batch is None else batch.tables
-    ids = {role: str(table["id"]) for role, table in metadata.items()}
-    return require_all_batches(known, record, tables, ids, last, written=made.values())
+    new = is_new(files)
+    return require_fitting_tables(
+        files.root,
+        record,
+        tables,
+        begun=decided,
+        last=last_prepared(files, record, decided),
+        written=made.values(),
+        has_rows=partial(opened.has_rows, files.spark) if new or made else None,
+        is_new=new,
+    )
+
+
+def require_fitting_tables(
+    checkpoint: str,
+    record: JobRecord,
+    tables: Mapping[str, TableAtVersion],
+    *,
+    begun: int | None,
+    last: PreparedBatch | None,
+    written: Collection[str],
+    has_rows: Callable[[str], bool] | None = None,
+    is_new: bool = False,
+) -> TableRecord:
+    """Refuse tables that do not have the batches of a checkpoint, or others, and return what those have that do.
+
+    Args:
+        checkpoint: its folder.
+        record: its job.
+        tables: its tables, by their roles. Which batches one must have is not checked where only Spark can say its id.
+        begun: the last batch that they may have; None: there was none.
+        last: the last batch that was recorded and committed to them; None if that is not known.
+        written: the paths of tables that the checkpoint has named as its own in this epoch.
+        has_rows: says whether the table at a path has rows; None: tables are not looked at that have not gone back with
+            a restore.
+        is_new: no batch was begun in this epoch.
+    """
+    require_no_later_batch(checkpoint, record, tables, begun=begun)
+    if has_rows is not None:
+        require_no_discarded_rows(record, tables, written, has_rows, is_new=is_new)
+    known = {} if last is None else last.tables
+    named = {role: table for role, table in tables.items() if table.id}
+    return require_all_batches(known, record, named, written=written)
 
 
 def require_same_roles(record: JobRecord, tables: Mapping[str, str], made: Mapping[str, str]) -> None:
@@ -80,50 +110,42 @@ def require_same_roles(record: JobRecord, tables: Mapping[str, str], made: Mappi
             )
 
 
-def require_remembered(
-    record: JobRecord, role: str, path: str, last_transaction: LastTransaction, *, begun: int
-) -> None:
+def require_remembered(record: JobRecord, role: str, table: TableAtVersion, *, begun: int) -> None:
     """Refuse a table that has forgotten which batches it has: whether that which was `begun` is in it is not known.
 
     It has forgotten then, too, that this checkpoint owns it.
     """
-    if is_owned(role) and last_transaction(path, OWNER) < 0:
+    if is_owned(role) and table.last_transaction(OWNER) < 0:
         raise SinkError(
-            f"the {role} {path} has forgotten which batches it has, as a table does while "
+            f"the {role} {table.path} has forgotten which batches it has, as a table does while "
             f"delta.setTransactionRetentionDuration is set: batch {begun} of job {record.name!r} may be in it already. "
             "Restore a savepoint, or reset the job to its initial state"
         )
 
 
 def require_no_later_batch(
-    checkpoint: str,
-    record: JobRecord,
-    tables: Mapping[str, str],
-    last_transaction: LastTransaction,
-    *,
-    begun: int | None,
+    checkpoint: str, record: JobRecord, tables: Mapping[str, TableAtVersion], *, begun: int | None
 ) -> None:
     """Refuse a checkpoint that is behind the tables of its job: one has a batch that was not `begun`.
 
     To run one again that a table has would skip it there.
     """
     last = -1 if begun is None else begun
-    for role, path in tables.items():
-        if (newest := last_transaction(path, record.transaction(role))) > last:
+    for role, table in tables.items():
+        if (newest := table.last_transaction(record.transaction(role))) > last:
             ahead = "was restored or reset since" if newest >= FENCED else f"has batch {newest} already"
             raise CheckpointError(
                 f"the checkpoint {checkpoint} is an older copy: it has recorded no batch after {last}, and the {role} "
-                f"{path} of job {record.name!r} {ahead}, so rows would be lost. Put the newest state of this folder "
-                "back; or restore a savepoint, which takes the tables back, too; or, if there is neither, reset the "
-                "job to its initial state, or give it a new checkpoint folder and new tables"
+                f"{table.path} of job {record.name!r} {ahead}, so rows would be lost. Put the newest state of this "
+                "folder back; or restore a savepoint, which takes the tables back, too; or, if there is neither, reset "
+                "the job to its initial state, or give it a new checkpoint folder and new tables"
             )
 
 
 def require_no_discarded_rows(
     record: JobRecord,
-    tables: Mapping[str, str],
+    tables: Mapping[str, TableAtVersion],
     written: Collection[str],
-    last_transaction: LastTransaction,
     has_rows: Callable[[str], bool],
     *,
     is_new: bool = False,
@@ -138,26 +160,24 @@ def require_no_discarded_rows(
     """
     earlier = record.earlier_epochs(before=record.epoch)
     own = set() if is_new else {place_of(path) for path in written}
-    for role, path in tables.items():
-        if place_of(path) in own or (is_new and kind_of(role) != "view"):
+    for role, table in tables.items():
+        if place_of(table.path) in own or (is_new and kind_of(role) != "view"):
             continue
-        if last_transaction(path, record.joined(role)) == record.epoch:
+        if table.last_transaction(record.joined(role)) == record.epoch:
             continue
-        if any(last_transaction(path, former.transaction(role)) >= 0 for former in earlier) and has_rows(path):
+        if any(table.last_transaction(former.transaction(role)) >= 0 for former in earlier) and has_rows(table.path):
             raise SinkError(
-                f"the {role} {path} has rows of job {record.name!r} from before a restore or reset, and did not go "
-                "back with it, as the job had other tables when the savepoint was made, or when it was reset: batches "
-                "that are run again would be there twice. Choose another folder for it; or, if you need none of its "
-                "rows, not even those of batches before the savepoint, remove them by a DELETE"
+                f"the {role} {table.path} has rows of job {record.name!r} from before a restore or reset, and did not "
+                "go back with it, as the job had other tables when the savepoint was made, or when it was reset: "
+                "batches that are run again would be there twice. Choose another folder for it; or, if you need none "
+                "of its rows, not even those of batches before the savepoint, remove them by a DELETE"
             )
 
 
 def require_all_batches(
     known: Mapping[str, Mapping[str, Any]],
     record: JobRecord,
-    tables: Mapping[str, str],
-    ids: Mapping[str, str],
-    last_transaction: LastTransaction,
+    tables: Mapping[str, TableAtVersion],
     *,
     written: Collection[str],
 ) -> TableRecord:
@@ -166,32 +186,34 @@ def require_all_batches(
     `known` is what they had after the last batch of this epoch, as it is recorded; `written` are the paths of those
     that the checkpoint has named as its own in this epoch.
     """
-    record_of: TableRecord = {role: dict(table) for role, table in known.items()}
+    record_of: TableRecord = {role: dict(before) for role, before in known.items()}
     own = {place_of(path) for path in written}
-    for role, path in tables.items():
-        batch, before = last_transaction(path, record.transaction(role)), known.get(role)
-        if before is not None and (before["id"] == ids[role] or place_of(before["path"]) == place_of(path)):
-            require_has(record, role, path, ids[role], before, last_transaction)
-        if record.epoch and place_of(path) in own and last_transaction(path, record.joined(role)) != record.epoch:
-            raise _missing(role, path, "is an older copy: it is from before the last restore or reset")
-        record_of[role] = {"path": path, "id": ids[role], "batch": batch}
+    for role, table in tables.items():
+        before = known.get(role)
+        if before is not None and (before["id"] == table.id or place_of(before["path"]) == place_of(table.path)):
+            require_has(record, role, table, before)
+        if record.epoch and place_of(table.path) in own and table.last_transaction(record.joined(role)) != record.epoch:
+            raise _missing(role, table.path, "is an older copy: it is from before the last restore or reset")
+        batch = table.last_transaction(record.transaction(role))
+        record_of[role] = {"path": table.path, "id": table.id, "batch": batch}
     return record_of
 
 
-def require_has(
-    record: JobRecord, role: str, path: str, id_: str, known: Mapping[str, Any], last_transaction: LastTransaction
-) -> None:
+def require_has(record: JobRecord, role: str, table: TableAtVersion, known: Mapping[str, Any]) -> None:
     """Refuse an older copy, or another table, by what is `known` to be written to the one with this role."""
-    batch = last_transaction(path, record.transaction(role))
-    is_other = known["batch"] >= 0 and known["id"] != id_  # whatever it has: the batches before are in that one
+    batch = table.last_transaction(record.transaction(role))
+    is_other = known["batch"] >= 0 and known["id"] != table.id  # whatever it has: the batches before are in that one
     if batch >= known["batch"] and not is_other:
         return
     if is_other:
-        what = f"is another table than the one that this checkpoint has written to: its id is {id_}, not {known['id']}"
-        raise _missing(role, path, f"{what}; results of batches up to {known['batch']} were in that")
+        what = (
+            f"is another table than the one that this checkpoint has written to: its id is {table.id}, not "
+            f"{known['id']}"
+        )
+        raise _missing(role, table.path, f"{what}; results of batches up to {known['batch']} were in that")
     newest = f"batch {batch} is" if batch >= 0 else "no batch is"
     what = f"{newest} the newest that it has of this job, and batch {known['batch']} was written to it"
-    raise _missing(role, path, f"is an older copy: {what}")
+    raise _missing(role, table.path, f"is an older copy: {what}")
 
 
 def _missing(role: str, path: str, what: str) -> SinkError:

@@ -22,7 +22,7 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import secure
-from panekeeper.framework.engine.sink.spark_table import table_metadata
+from panekeeper.framework.engine.sink.spark_table import read_table
 from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.job_record import write_tables
 from panekeeper.state.table_roles import has_results, window_of
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from panekeeper.framework.core.job_spec import JobSpec
-    from panekeeper.framework.engine.job.table_checks import Metadata
     from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
+    from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
     from panekeeper.framework.engine.sink.table_writer import TableWriter
     from panekeeper.framework.engine.sink.tables import Tables
     from panekeeper.state.checkpoint.job_record import JobRecord
@@ -45,12 +45,12 @@ def take_tables(
     tables: Tables,
     spec: JobSpec,
     writer: TableWriter,
-    metadata: Mapping[str, Metadata],
+    found: Mapping[str, TableAtVersion],
 ) -> None:
     """Let the tables and a sink of the user's own be those of this start, and record its declaration.
 
-    `metadata` is what the log of each table said of it before, by its role. Tables get the columns of the new
-    declaration, and the metrics those of this version.
+    `found` are the tables as they were before, by their roles. Tables get the columns of the new declaration, and the
+    metrics those of this version.
     """
     spark = held.spark
     # 1
@@ -66,9 +66,9 @@ def take_tables(
         if path is None:
             continue
         if has_results(role) and spec.parts[window_of(role)].history.added_columns():
-            there = columns_of(table_metadata(spark, path))
+            there = columns_of(read_table(spark, path))
         elif role == "metrics":
-            there = columns_of(metadata[role])
+            there = columns_of(found[role])
         else:
             continue
         missing = [column for column in tables.schemas(spec)[path] if column.name not in there.names]

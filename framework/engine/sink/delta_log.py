@@ -1,56 +1,118 @@
-"""The versions of a Delta table: read from its log, and how a table goes back to one.
+"""The log of a Delta table, read as what it is: JSON lines in numbered files, and checkpoints in place of old ones.
 
-The log is read as what it is, JSON lines in numbered files: only there stands which transactions a commit had, and no
-Java starts for it. The library `deltalake` takes a table back where it can be trusted with it: in milliseconds, where
-Spark takes seconds. Its `restore` lets no other thread of Python run while it waits for a store, not even the one that
-renews the lease: on S3 Spark restores.
+Only there stands which transactions a commit had, and no Java starts for it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+from typing import Any
+from urllib.parse import unquote
 
-from deltalake.exceptions import DeltaError
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from panekeeper.framework.declarations.errors import CheckpointError, SinkError
-from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.library_rules import (
-    NO_HOOKS,
-    UnsupportedTable,
-    files_of,
-    open_table,
-    panic_as_unsupported,
-    text_of,
-)
+from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import CheckpointFolder, parse_json
 from panekeeper.state.checkpoint.job_record import TRANSACTION
-from panekeeper.state.log import logger
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-Commit = list[dict[str, Any]]
-"""The actions of one version of a table, as its log has them."""
 
 LOG = "_delta_log"
 COMMIT = re.compile(r"(\d{20})\.json")
-_log = logger("restore")
+_CHECKPOINT = re.compile(r"(\d{20})\.checkpoint\.(?:.*\.)?(?:parquet|json)")
+_OF_A_TABLE = ("txn", "metaData", "protocol")
+"""The actions that say what a table is; the others name its files."""
+
+Action = Mapping[str, Any]
+"""What one line of a commit says."""
 
 
-def newest_first(table: CheckpointFolder) -> Iterator[tuple[int, Commit]]:
-    """Yield version and actions of each commit, read one at a time: a caller may stop early in a long log."""
+@dataclass(frozen=True)
+class Commit:
+    """One version of a table, with the actions of its commit, as the log has them."""
+
+    version: int
+    actions: Sequence[Action]
+
+    @cached_property
+    def transactions(self) -> dict[str, int]:
+        """Transaction id -> version, of those that the commit has."""
+        return {str(one.get("appId")): int(one.get("version", -1)) for one in self.all_of("txn")}
+
+    @property
+    def operation(self) -> str | None:
+        """What the commit was made by, as it says, such as MERGE; None if it does not say."""
+        return self._info.get("operation")
+
+    @property
+    def restores(self) -> int | None:
+        """To which version it has taken its table back; -1 if it does not say, None if it has not."""
+        if self.operation != "RESTORE":
+            return None
+        version = str((self._info.get("operationParameters") or {}).get("version"))
+        return int(version) if version.isdecimal() else -1
+
+    @property
+    def written_us(self) -> int | None:
+        """When it was made, by the clock of the writer, us since the epoch; None if it does not say."""
+        at = self._info.get("timestamp")
+        return at * 1000 if isinstance(at, int) else None
+
+    @property
+    def added(self) -> list[str]:
+        """The names of the files that it has added, within the folder of the table."""
+        return [unquote(str(one["path"])) for one in self.all_of("add")]
+
+    @property
+    def changes_table(self) -> bool:
+        """Whether it changes rows or columns; OPTIMIZE writes the same rows to other files."""
+        files = (one[kind] for one in self.actions for kind in ("add", "remove") if kind in one)
+        return any("metaData" in one for one in self.actions) or any(
+            (file or {}).get("dataChange", True) for file in files
+        )
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it has transactions alone."""
+        return all(one.keys() <= {"commitInfo", "txn"} for one in self.actions)
+
+    def all_of(self, kind: str) -> list[Action]:
+        """Return the actions of a kind, such as `metaData`."""
+        return [one[kind] for one in self.actions if kind in one]
+
+    @property
+    def _info(self) -> Action:
+        return next(iter(self.all_of("commitInfo")), {})
+
+
+def newest_first(table: CheckpointFolder) -> Iterator[Commit]:
+    """Yield the commits of a table, read one at a time: a caller may stop early in a long log."""
     for version in sorted(versions_in(table.names(LOG), COMMIT), reverse=True):
         name = commit_file(version)
         try:
-            actions = actions_of(table.read(name))
+            actions = _actions_of(table.read(name))
         except ValueError as error:
             raise SinkError(
                 f"{name} in {table.root} is not a Delta commit ({error}); put a copy of the table back, or move its "
                 "folder away and restore the job from a savepoint"
             ) from error
-        yield version, actions
+        yield Commit(version, actions)
+
+
+def kept_commits(table: CheckpointFolder, version: int | None = None) -> Iterator[Commit]:
+    """Yield as `newest_first`, without the commits that a restore has discarded; one to a time does not say which.
+
+    `version` is the last one that counts; None: the newest.
+    """
+    for commit in newest_first(table):
+        if version is None or commit.version <= version:
+            yield commit
+            if commit.restores is not None and commit.restores >= 0:
+                version = commit.restores
 
 
 def newest_version(table: CheckpointFolder) -> int:
@@ -64,6 +126,34 @@ def newest_version(table: CheckpointFolder) -> int:
     return max(versions)
 
 
+def has_version(table: CheckpointFolder, version: int) -> bool:
+    """Return whether the log can still be read up to a version. The table's files may be gone nevertheless."""
+    names = table.names(LOG)
+    commits = versions_in(names, COMMIT)
+    start = max((number for number in versions_in(names, _CHECKPOINT) if number <= version), default=-1)
+    return version in commits and all(number in commits for number in range(start + 1, version + 1))
+
+
+def read_table(table: CheckpointFolder, path: str | None = None) -> TableAtVersion:
+    """Return a table as it is now, by its newest checkpoint and the commits after it.
+
+    `path` is its name for messages; None: that of the folder. Raises `SinkError` for a commit that cannot be read.
+    """
+    version, said, transactions = _newest(table)
+    return TableAtVersion.of_actions(
+        table.root if path is None else path,
+        version,
+        said.get("metaData", {}),
+        said.get("protocol", {}),
+        lambda app_id: transactions.get(app_id, -1),
+    )
+
+
+def transactions_of(table: CheckpointFolder) -> dict[str, int]:
+    """Return id -> last version of all transactions of a table. Raises as `read_table`."""
+    return _newest(table)[2]
+
+
 def jobs_since(table: CheckpointFolder, version: int) -> dict[str, str]:
     """Return id of a checkpoint -> name of its job, of the jobs whose rows a table would lose or get at a version.
 
@@ -72,49 +162,17 @@ def jobs_since(table: CheckpointFolder, version: int) -> dict[str, str]:
     """
     jobs: dict[str, str] = {}
     kept_now = kept_then = newest_version(table)  # up to which version commits are kept
-    for number, commit in newest_first(table):
-        now, then = number <= kept_now, number <= min(kept_then, version)
+    for commit in newest_first(table):
+        now, then = commit.version <= kept_now, commit.version <= min(kept_then, version)
         if now and then:
             break  # from here on both keep the same
-        if is_restore(commit):
-            to = restored_version(commit)
+        if (to := commit.restores) is not None:
             kept_now = to if now and to >= 0 else kept_now
             kept_then = to if then and to >= 0 else kept_then
-        elif now != then and any(map(_is_change, commit)):
-            ids = [TRANSACTION.fullmatch(str(one["txn"].get("appId"))) for one in commit if "txn" in one]
+        elif now != then and commit.changes_table:
+            ids = map(TRANSACTION.fullmatch, commit.transactions)
             jobs |= {found[2]: found[1] for found in ids if found} or {"": ""}
     return jobs
-
-
-def batch_of_commit(commit: Commit, transaction: str) -> int:
-    """Return the batch of a job that a commit is, by its transaction id; -1 for none."""
-    ids = [one["txn"]["version"] for one in commit if one.get("txn", {}).get("appId") == transaction]
-    return max(ids, default=-1)
-
-
-def is_restore(commit: Commit) -> bool:
-    """Return whether a commit has taken its table back to an earlier version."""
-    return operation_of(commit) == "RESTORE"
-
-
-def restored_version(commit: Commit) -> int:
-    """Return to which version a commit has restored its table; -1 if it does not say."""
-    done: dict[str, Any] = next((one["commitInfo"] for one in commit if "commitInfo" in one), {})
-    version = str((done.get("operationParameters") or {}).get("version"))
-    return int(version) if version.isdecimal() else -1
-
-
-def operation_of(commit: Commit) -> str | None:
-    """Return what a commit was made by, as it says, such as MERGE; None if it does not say."""
-    return next((one["commitInfo"].get("operation") for one in commit if "commitInfo" in one), None)
-
-
-def actions_of(content: bytes) -> Commit:
-    """Return the actions of a commit. Raises `ValueError` if it is none."""
-    actions = [parse_json(line) for line in content.splitlines() if line]
-    if not all(isinstance(action, dict) for action in actions):
-        raise ValueError("a line is no JSON object")
-    return actions
 
 
 def commit_file(version: int) -> str:
@@ -127,79 +185,43 @@ def versions_in(names: Iterable[str], kind: re.Pattern[str]) -> set[int]:
     return {int(match[1]) for name in names if (match := kind.fullmatch(name))}
 
 
-def _is_change(action: Mapping[str, Any]) -> bool:
-    """Return whether an action is one of rows or columns; OPTIMIZE writes the same rows to other files."""
-    files = (action[kind] for kind in ("add", "remove") if kind in action)
-    return "metaData" in action or any((file or {}).get("dataChange", True) for file in files)
+def _newest(table: CheckpointFolder) -> tuple[int, dict[str, Action], dict[str, int]]:
+    """Return the newest version, `metaData` and `protocol` as of then, and the last version of each transaction."""
+    newest, earlier = _checkpointed(table)
+    said, transactions = dict[str, Action](), dict[str, int]()
+    checkpoint = Commit(newest, earlier)
+    for commit in (*takewhile(lambda one: one.version > checkpoint.version, newest_first(table)), checkpoint):
+        newest = max(newest, commit.version)
+        transactions = commit.transactions | transactions
+        said = {kind: one for kind in ("metaData", "protocol") for one in commit.all_of(kind)} | said
+    return newest, said, transactions
 
 
-def restore_table(
-    spark: Callable[[], SparkSession],
-    path: str,
-    version: int,
-    folder: CheckpointFolder,
-    *,
-    require_held: Callable[[], None] = lambda: None,
-) -> None:
-    """Take a table back to a version; nothing happens if that is its newest one, or was restored last.
+def _checkpointed(table: CheckpointFolder) -> tuple[int, list[Action]]:
+    """Return the version of the newest checkpoint of the log, -1 for none, and what it says of the table.
 
-    `require_held` raises if this process may not write any more. The commit gets the version after the newest one that
-    the RESTORE has read, or is refused, by the library and by Spark; but Spark reads it only when the RESTORE begins.
-    If this process is paused between `require_held` and that for longer than its lease, Spark takes back what was
-    written meanwhile. The library has read it before `require_held`, and refuses.
+    The commits that have said it may have been cleaned up.
     """
-    if _was_restored_last(folder, version):
-        return
-    try:
-        restore_by_library(folder, version, require_held=require_held)
-    except UnsupportedTable as reason:
-        _log.info("%s: Spark restores version %d: %s", path, version, reason)
-    else:
-        return
-    from delta.tables import DeltaTable
-
-    try:
-        table = DeltaTable.forPath(spark(), path)
-        if int(table.history(1).select("version").collect()[0][0]) != version:
-            require_held()
-            table.restoreToVersion(version)
-    except CheckpointError:
-        raise
-    except Exception as error:
-        raise SinkError(
-            f"{path} could not be restored to version {version}. Remove the cause and run the same restore again; or "
-            f"restore another savepoint\n{all_said(error)}"
-        ) from error
+    names = [name for name in table.names(LOG) if _CHECKPOINT.fullmatch(name)]
+    version, found = max(versions_in(names, _CHECKPOINT), default=-1), list[Action]()
+    for name in (name for name in names if int(name[:20]) == version):
+        content = table.read(f"{LOG}/{name}")
+        if name.endswith(".json"):
+            actions = _actions_of(content)
+            found += [{kind: one[kind]} for one in actions for kind in _OF_A_TABLE if isinstance(one.get(kind), dict)]
+            continue
+        try:
+            file = pq.ParquetFile(pa.BufferReader(content))
+            rows = file.read([kind for kind in _OF_A_TABLE if kind in file.schema_arrow.names])
+        except pa.ArrowException:
+            continue
+        found += [{kind: one} for kind in rows.column_names for one in rows.column(kind).drop_null().to_pylist()]
+    return version, found
 
 
-def restore_by_library(
-    folder: CheckpointFolder, version: int, *, require_held: Callable[[], None] = lambda: None
-) -> None:
-    """Do the same without Spark. Raises `UnsupportedTable` if Spark must restore the table.
-
-    The transaction ids of later commits stay in the table's log, as after a RESTORE by Spark. No commit is removed from
-    the log, however old it is: the same restore, if it is killed now, and those of other savepoints need them.
-    """
-    if "://" in folder.root:
-        raise UnsupportedTable("the library would hold up all other threads while it waits for the store")
-    delta = open_table(folder.root, {})
-    if delta.version() == version:
-        return
-    files_of(delta)
-    files_of(open_table(folder.root, {}, version))
-    require_held()
-    try:
-        with panic_as_unsupported():
-            delta.restore(version, post_commithook_properties=NO_HOOKS)
-    except (DeltaError, OSError) as error:
-        raise UnsupportedTable(f"the library cannot restore it: {text_of(error)}") from error
-
-
-def _was_restored_last(table: CheckpointFolder, version: int) -> bool:
-    """Return whether the newest commit of a table restored it to a version, but for those of transactions alone."""
-    for _, commit in newest_first(table):
-        if is_restore(commit):
-            return restored_version(commit) == version
-        if any(not one.keys() <= {"commitInfo", "txn"} for one in commit):
-            return False
-    return False
+def _actions_of(content: bytes) -> list[Action]:
+    """Return the actions of a commit. Raises `ValueError` if it is none."""
+    actions = [parse_json(line) for line in content.splitlines() if line]
+    if not all(isinstance(action, dict) for action in actions):
+        raise ValueError("a line is no JSON object")
+    return actions

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ from panekeeper.framework.engine.sink.library_table import (
     require_not_fenced,
     require_recorded,
 )
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.log import logger
 from panekeeper.state.table_roles import is_owned
@@ -137,9 +138,9 @@ class DeltaTables:
                 f"the {write.role} {write.path} is gone. Mount its volume or put the table back, and start the job "
                 "again: it resumes with the same batch; or restore a savepoint"
             )
-        found, done = spark_table.table_metadata(spark, write.path), spark_table.transactions(spark, write.path)
-        newest = done.get(write.transaction, -1)
-        require_recorded(write.path, write.table, str(found["id"]), write.after, newest)
+        table = spark_table.read_table(spark, write.path)
+        newest = table.last_transaction(write.transaction)
+        require_recorded(write.path, write.table, table.id, write.after, newest)
         require_not_fenced(write.path, number, newest)
 
     def note(self, spark: SparkSession, path: str, transactions: Mapping[str, int]) -> None:
@@ -161,12 +162,27 @@ class DeltaTables:
         self.reopen(path)
         return found
 
+    def read(self, spark: SparkSession, path: str) -> TableAtVersion:
+        """Return a table as Spark reads it, with its transactions as the library has them, which runs no Spark job."""
+        return self.with_transactions(spark, spark_table.read_table(spark, path))
+
+    def with_transactions(self, spark: SparkSession, table: TableAtVersion) -> TableAtVersion:
+        """Return a table whose transactions the library is asked for, as `last_transaction`, if it writes the table."""
+
+        def last_transaction(app_id: str) -> int:
+            with self.library(spark, table.path) as opened:
+                if opened is not None:
+                    return opened.last_transaction(app_id)
+            return table.last_transaction(app_id)
+
+        return replace(table, last_transaction=last_transaction)
+
     def last_transaction(self, spark: SparkSession, path: str, app_id: str) -> int:
         """Return the last version that a table has of a transaction id; -1 if there is none."""
         with self.library(spark, path) as table:
             if table is not None:
                 return table.last_transaction(app_id)
-        return spark_table.transactions(spark, path).get(app_id, -1)
+        return spark_table.transactions_of(spark, path).get(app_id, -1)
 
     def has_rows(self, spark: SparkSession, path: str) -> bool:
         """Return whether a table has rows, by the statistics of its files; by a query, if they do not say."""
@@ -177,13 +193,14 @@ class DeltaTables:
 
     def create(
         self, spark: SparkSession, path: str, schema: StructType, properties: Mapping[str, str]
-    ) -> dict[str, Any] | None:
-        """Create an empty table and return its metadata; None where the library would make another one than Spark."""
+    ) -> TableAtVersion | None:
+        """Create an empty table and return it; None where the library would make another one than Spark."""
         if _DEFAULT_PROPERTIES in spark.conf._jconf.getAllAsJava().toString():  # noqa: SLF001 -- one by one takes long
             return None
         try:
             with panic_as_unsupported():
-                return create_table(path, _options(spark, path), schema.json(), properties)
+                made = create_table(path, _options(spark, path), schema.json(), properties)
+                return self.with_transactions(spark, made)
         except UnsupportedTable as reason:
             _log.info("%s: Spark creates this table: %s", path, reason)
             return None

@@ -22,6 +22,7 @@ from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.framework.engine.sink.spark_table import is_delta_table
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion, checkpoint_id
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.table_roles import has_results, is_owned
 
@@ -106,23 +107,20 @@ def _owners(record: JobRecord) -> list[int]:
     return [int(one, 16) for one in (record.id, *record.former)]
 
 
-def require_owned(
-    spark: SparkSession, tables: Mapping[str, str | None], record: JobRecord, opened: DeltaTables | None = None
-) -> None:
+def require_owned(tables: Iterable[TableAtVersion], record: JobRecord) -> None:
     """Refuse tables of another checkpoint; one that has no owner yet may be anybody's. Writes nothing.
 
-    A checkpoint whose place this one has taken by a restore is no other one. The tables are all there.
+    A checkpoint whose place this one has taken by a restore is no other one.
     """
-    opened = opened or DeltaTables()
-    for path in filter(None, tables.values()):
-        if (owner := opened.last_transaction(spark, path, OWNER)) >= 0:
-            _require_owner(path, owner, _owners(record))
+    for table in tables:
+        if (owner := table.last_transaction(OWNER)) >= 0:
+            _require_owner(table.path, owner, _owners(record))
 
 
 def _require_owner(path: str, owner: int, allowed: Collection[int]) -> None:
     if owner not in allowed:
         raise SinkError(
-            f"the table {path} belongs to another checkpoint (id {owner:012x}), and two jobs would mix their "
+            f"the table {path} belongs to another checkpoint (id {checkpoint_id(owner)}), and two jobs would mix their "
             "results there. Start the job with that checkpoint, or choose other folders for the tables; if that "
             "checkpoint is gone and the table has no row that you need, remove the table"
         )

@@ -17,6 +17,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, Schema
 from deltalake.exceptions import DeltaError
 
+from panekeeper.framework.engine.sink.table_at_version import Protocol, TableAtVersion
 from panekeeper.state.checkpoint.folder import local_path
 
 NEW_TABLE = {"delta.checkpointInterval": "100"}
@@ -79,24 +80,54 @@ def open_to_read(url: str, options: Mapping[str, str], version: int | None = Non
 def open_table(url: str, options: Mapping[str, str], version: int | None = None) -> DeltaTable:
     """Do the same with a table that the library may also write. Raises `UnsupportedTable` if it may not."""
     delta = open_to_read(url, options, version)
-    protocol, metadata = delta.protocol(), delta.metadata()
-    reader, writer = protocol.min_reader_version, protocol.min_writer_version
-    if (writer > 2 and writer != 7) or reader not in (1, 3):  # noqa: PLR2004 -- versions of Delta's protocol
-        raise UnsupportedTable(f"its protocol has reader version {reader} and writer version {writer}")
-    features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-    if unknown := sorted(features - _FEATURES):
-        raise UnsupportedTable(f"it has the table feature {unknown[0]!r}")
-    if metadata.partition_columns:
-        raise UnsupportedTable(f"Delta partitions it by the column {metadata.partition_columns[0]!r}")
-    for name, value in metadata.configuration.items():
-        if name.startswith("delta.") and name not in _PROPERTIES and value not in ("false", "none"):
-            raise UnsupportedTable(f"its property {name} is {value!r}")
-    _require_types(json.loads(delta.schema().to_json()))
+    _require_writable(table_of(delta, url))
     return delta
 
 
-def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> dict[str, Any]:
-    """Create an empty table, unless there is one; return its metadata as the log has it.
+def table_of(delta: DeltaTable, path: str) -> TableAtVersion:
+    """Return what the library says of an open table. Its transactions are read when they are asked for."""
+    protocol, metadata = delta.protocol(), delta.metadata()
+
+    def last_transaction(app_id: str) -> int:
+        done = delta.transaction_version(app_id)
+        return -1 if done is None else int(done)
+
+    return TableAtVersion(
+        path=path,
+        version=int(delta.version()),
+        id=str(metadata.id),
+        columns=delta.schema().to_json(),
+        properties=metadata.configuration,
+        partition_columns=tuple(metadata.partition_columns),
+        protocol=Protocol(
+            reader=protocol.min_reader_version,
+            writer=protocol.min_writer_version,
+            reader_features=frozenset(protocol.reader_features or ()),
+            writer_features=frozenset(protocol.writer_features or ()),
+        ),
+        last_transaction=last_transaction,
+    )
+
+
+def _require_writable(table: TableAtVersion) -> None:
+    """Raise `UnsupportedTable` unless what a table is like is known to be written as Spark's Delta does."""
+    protocol = table.protocol
+    if (protocol.writer > 2 and protocol.writer != 7) or protocol.reader not in (1, 3):  # noqa: PLR2004 -- Delta's
+        raise UnsupportedTable(
+            f"its protocol has reader version {protocol.reader} and writer version {protocol.writer}"
+        )
+    if unknown := sorted((protocol.reader_features | protocol.writer_features) - _FEATURES):
+        raise UnsupportedTable(f"it has the table feature {unknown[0]!r}")
+    if table.partition_columns:
+        raise UnsupportedTable(f"Delta partitions it by the column {table.partition_columns[0]!r}")
+    for name, value in table.properties.items():
+        if name.startswith("delta.") and name not in _PROPERTIES and value not in ("false", "none"):
+            raise UnsupportedTable(f"its property {name} is {value!r}")
+    _require_types(json.loads(table.columns))
+
+
+def create_table(path: str, options: Mapping[str, str], schema: str, properties: Mapping[str, str]) -> TableAtVersion:
+    """Create an empty table, unless there is one; return what is there.
 
     Raises `UnsupportedTable` if the library cannot write such a table, or not there; or if Spark may refuse it, which
     refuses more, and could not restore the table.
@@ -121,13 +152,7 @@ def create_table(path: str, options: Mapping[str, str], schema: str, properties:
         )
     except (DeltaError, OSError) as error:
         raise UnsupportedTable(f"the library cannot create it: {text_of(error)}") from error
-    found = made.metadata()
-    return {
-        "id": str(found.id),
-        "schemaString": made.schema().to_json(),
-        "configuration": found.configuration,
-        "partitionColumns": found.partition_columns,
-    }
+    return table_of(made, path)
 
 
 def _require_types(kind: Any, name: str = "") -> None:

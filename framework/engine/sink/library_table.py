@@ -38,6 +38,7 @@ from panekeeper.framework.engine.sink.library_rules import (
     local_folder,
     open_table,
     panic_as_unsupported,
+    table_of,
     table_url,
     text_of,
 )
@@ -97,7 +98,7 @@ class LibraryTable:
         """
         if self._folder is not None and self._open is not None and not self._open.is_there(Path(self._folder)):
             self.reopen()  # before a file is written: the volume may not be mounted
-        require_recorded(self._url, id_, self._snapshot().id, after, self._newest_batch(app_id))
+        require_recorded(self._url, id_, self._snapshot().table.id, after, self._newest_batch(app_id))
 
     def row_count(self) -> int | None:
         """Return how many rows the table has, by the statistics of its files; None if they do not say."""
@@ -171,7 +172,7 @@ class LibraryTable:
     def reopen(self) -> None:
         """Open the table again for the next commit. To be called when the same job has committed to it by Spark."""
         if self._open is not None:
-            self._seen = (self._open.id, self._open.version)
+            self._seen = (self._open.table.id, self._open.version)
         self._open = None
 
     def _batch(self, app_id: str, version: int) -> list[Transaction]:
@@ -239,7 +240,7 @@ class LibraryTable:
             found = _Snapshot(self._url, self._options, self._readable)
             if self._seen is not None:
                 id_, version = self._seen
-                require_recorded(self._url, id_, found.id, -1, -1)
+                require_recorded(self._url, id_, found.table.id, -1, -1)
                 if found.version < version:
                     raise _older_copy(self._url, f"version {found.version} is its newest, and version {version}")
             self._open = found
@@ -284,19 +285,17 @@ def require_not_fenced(path: str, batch: int, newest: int) -> None:
 
 
 class _Snapshot:
-    """A table as it was when it was opened, and what was committed to it since.
+    """A table as it was when it was opened (`table`), and what was committed to it since.
 
     `readable` are names of files that were found to be readable when it was open before.
     """
 
     def __init__(self, url: str, options: dict[str, str], readable: set[str]) -> None:
         self.delta = open_table(url, options)
-        metadata = self.delta.metadata()
-        self.id, self._properties = str(metadata.id), metadata.configuration
+        self.table = table_of(self.delta, url)
         self._schema = pa.schema(self.delta.schema().to_arrow())
         self._known: dict[str, int] = {}
         self._ends: dict[str | None, pa.Scalar | None] = {}
-        self._opened_at = self.delta.version()
         self._commits = 0
         self._others_may_have_written, self._readable = True, readable
 
@@ -307,8 +306,7 @@ class _Snapshot:
     def version_of(self, app_id: str) -> int:
         """Return the last transaction version under an id; -1 if there is none."""
         if app_id not in self._known:
-            done = self.delta.transaction_version(app_id)
-            self._known[app_id] = -1 if done is None else done
+            self._known[app_id] = self.table.last_transaction(app_id)
         return self._known[app_id]
 
     def committed(self, transactions: list[Transaction]) -> None:
@@ -324,12 +322,12 @@ class _Snapshot:
     @property
     def is_stale(self) -> bool:
         """Whether it should be opened again: another writer has committed, or commits begin to take long."""
-        return self._commits >= _COMMITS_AN_OPEN or self.version != self._opened_at + self._commits
+        return self._commits >= _COMMITS_AN_OPEN or self.version != self.table.version + self._commits
 
     @property
     def is_checkpoint_due(self) -> bool:
         """Whether Spark would write a checkpoint of the log after the commit that was made last."""
-        return self.version % int(self._properties.get("delta.checkpointInterval", "10")) == 0
+        return self.version % int(self.table.properties.get("delta.checkpointInterval", "10")) == 0
 
     def append(self, rows: pa.Table, once: CommitProperties) -> None:
         """Write a file and commit it, under the transaction in `once`. The rows are in the file in their order."""
@@ -382,8 +380,8 @@ class _Snapshot:
         For a duration that it cannot read, the library would take 30 days, without an error.
         """
         self.delta.create_checkpoint()
-        is_wanted = self._properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true"
-        kept_for = self._properties.get("delta.logRetentionDuration", "interval 30 days")
+        is_wanted = self.table.properties.get("delta.enableExpiredLogCleanup", "true").lower() == "true"
+        kept_for = self.table.properties.get("delta.logRetentionDuration", "interval 30 days")
         if is_wanted and _READ_DURATION.fullmatch(kept_for):
             self.delta.cleanup_metadata()
 

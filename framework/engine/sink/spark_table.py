@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from delta import exceptions
@@ -19,6 +20,7 @@ from panekeeper.framework.engine.session.settings import READ_SETTINGS, activate
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
 from panekeeper.framework.engine.sink.library_table import PAUSES_S, REPLACED
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import local_path
 from panekeeper.state.log import logger
 
@@ -62,21 +64,32 @@ def unreadable_table(path: str, error: Exception) -> SinkError:
     )
 
 
-def table_metadata(spark: SparkSession, path: str) -> Mapping[str, Any]:
-    """Return a table's metadata as its log has it: `id`, `schemaString`, `configuration`, `partitionColumns`, ..."""
+def read_table(spark: SparkSession, path: str) -> TableAtVersion:
+    """Return a table as it is now. Its transactions are read when one is first asked for, by a Spark job."""
     try:
         snapshot = _snapshot(spark, path)
-        snapshot.deltaLog().protocolRead(snapshot.protocol())
-        metadata: Mapping[str, Any] = json.loads(snapshot.metadata().json())["metaData"]
+        protocol = snapshot.protocol()
+        snapshot.deltaLog().protocolRead(protocol)
+        known = cache(partial(_transactions, spark, snapshot))
+        return TableAtVersion.of_actions(
+            path,
+            int(snapshot.version()),
+            json.loads(snapshot.metadata().json())["metaData"],
+            json.loads(protocol.json())["protocol"],
+            lambda app_id: known().get(app_id, -1),
+        )
     except Exception as error:
         raise unreadable_table(path, error) from error
-    return metadata
 
 
-def transactions(spark: SparkSession, path: str) -> dict[str, int]:
+def transactions_of(spark: SparkSession, path: str) -> dict[str, int]:
     """Return id -> last version of all transactions of a table. Runs a Spark job."""
+    return _transactions(spark, _snapshot(spark, path))
+
+
+def _transactions(spark: SparkSession, snapshot: Any) -> dict[str, int]:
     jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
-    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(_snapshot(spark, path).transactions())
+    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.transactions())
     return {str(one): int(version) for one, version in dict(found).items()}
 
 

@@ -34,6 +34,7 @@ from panekeeper.state.table_roles import kind_of
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
     from panekeeper.framework.engine.user_sinks.protocol import Sink
     from panekeeper.state.prepared import PreparedBatch, TableWrite
 
@@ -79,9 +80,9 @@ class TableWriter:
         if self.user_sink is not None:
             self.user_sink.prepare(spark, spark_schema(results))
 
-    def last_transaction(self, spark: SparkSession, path: str, transaction: str) -> int:
-        """Return the last version that a table has of a transaction id; -1 if there is none."""
-        return self.tables.last_transaction(spark, path, transaction)
+    def read(self, spark: SparkSession, path: str) -> TableAtVersion:
+        """Return a table as it is now."""
+        return self.tables.read(spark, path)
 
     def _commit(
         self,

@@ -14,7 +14,7 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.errors import AnalysisException, IllegalArgumentException
@@ -42,7 +42,8 @@ from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
-from panekeeper.framework.engine.sink.spark_table import is_delta_table, table_metadata
+from panekeeper.framework.engine.sink.spark_table import is_delta_table, read_table
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import place_of
 from panekeeper.state.table_roles import has_results, is_owned, kind_of, window_of
 
@@ -156,8 +157,8 @@ def create_or_check(
     written: Collection[str] = (),
     made: Mapping[str, str] | None = None,
     layout: TableLayout | None = None,
-) -> dict[str, Mapping[str, Any]]:
-    """Make the tables that are not there and check those that are; return role -> metadata, as the log has it.
+) -> dict[str, TableAtVersion]:
+    """Make the tables that are not there and check those that are; return them by their roles.
 
     Args:
         spark: the session that reaches the tables.
@@ -169,7 +170,7 @@ def create_or_check(
         made: role -> path of such tables, those of before a reset, too.
         layout: of tables that are made.
     """
-    layout, described = layout or TableLayout(), dict[str, Mapping[str, Any]]()
+    layout, found = layout or TableLayout(), dict[str, TableAtVersion]()
     roles = {path: role for role, path in tables.by_role.items()}
     own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
     for path, schema in tables.schemas(spec).items():
@@ -189,32 +190,32 @@ def create_or_check(
             raise OutputNotWritable(
                 f"{files.root} cannot be written: {first_line(error)}; make it writable, or choose another folder"
             ) from error
-        metadata = table_metadata(spark, path) if exists else _create(spark, path, role, schema, layout, opened)
-        described[role] = metadata
+        table = opened.read(spark, path) if exists else _create(spark, path, role, schema, layout, opened)
+        found[role] = table
         if exists:
-            found, is_own = columns_of(metadata), place_of(path) in own
+            columns, is_own = columns_of(table), place_of(path) in own
             wanted = schema
             if is_own and has_results(role):
-                wanted = without_missing(schema, found, spec.parts[window_of(role)])
+                wanted = without_missing(schema, columns, spec.parts[window_of(role)])
             elif role == "metrics":
-                wanted = without_later_metrics(schema, found)
-            if lines := column_differences(found, wanted):
+                wanted = without_later_metrics(schema, columns)
+            if lines := column_differences(columns, wanted):
                 way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
                 raise SchemaMismatch(
                     f"the Delta table {path} has other columns than the results:\n"
                     + "".join(f"  {line}\n" for line in lines)
                     + (way_back if is_own else "Choose another folder.")
                 )
-        require_usable_settings(role, path, metadata, schema.names, str(spark.conf.get(TIME_ZONE)))
+        require_usable_settings(role, table, schema.names, str(spark.conf.get(TIME_ZONE)))
         if exists and fresh:
             _require_no_rows(spark, role, path, opened)
-    return described
+    return found
 
 
 def _create(
     spark: SparkSession, path: str, role: str, schema: StructType, layout: TableLayout, opened: DeltaTables
-) -> Mapping[str, Any]:
-    """Create a table and return its metadata: Spark would need longer to read it than the library to create it."""
+) -> TableAtVersion:
+    """Create a table and return it: Spark would need longer to read it than the library to create it."""
     is_clustered = layout.cluster_by and has_results(role)
     made = None if is_clustered else opened.create(spark, path, schema, _properties(role, layout))
     if made is not None:
@@ -224,12 +225,12 @@ def _create(
     except (AnalysisException, IllegalArgumentException) as error:
         what = "change the names of columns, or properties=, as Delta says"
         raise OutputNotWritable(f"the {role} {path} cannot be created; {what}:\n{all_said(error)}") from error
-    return table_metadata(spark, path)
+    return opened.read(spark, path)
 
 
-def columns_of(metadata: Mapping[str, Any]) -> StructType:
-    """Return the columns of a table, by its metadata as the log has it."""
-    return StructType.fromJson(json.loads(metadata["schemaString"]))
+def columns_of(table: TableAtVersion) -> StructType:
+    """Return the columns of a table."""
+    return StructType.fromJson(json.loads(table.columns))
 
 
 def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
@@ -247,7 +248,7 @@ def require_no_rows(spark: SparkSession, tables: Tables) -> None:
     """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing."""
     for role, path in tables.by_role.items():
         if path is not None and is_delta_table(spark, path):
-            table_metadata(spark, path)
+            read_table(spark, path)
             _require_no_rows(spark, role, path, DeltaTables())
 
 
@@ -283,15 +284,14 @@ def column_differences(found: StructType, wanted: StructType) -> list[str]:
 _PADDED = "__CHAR_VARCHAR_TYPE_STRING"
 
 
-def require_usable_settings(
-    role: str, path: str, metadata: Mapping[str, Any], wanted: Collection[str], time_zone: str
-) -> None:
+def require_usable_settings(role: str, table: TableAtVersion, wanted: Collection[str], time_zone: str) -> None:
     """Refuse a table in which results would be doubled, or stored as others, without an error.
 
     Delta stores times in partition columns as they are in the time zone of the session, without an offset.
     """
-    require_lasting_transactions(path, metadata)
-    if kind_of(role) == "view" and (metadata.get("configuration") or {}).get("delta.appendOnly") == "true":
+    path = table.path
+    require_lasting_transactions(table)
+    if kind_of(role) == "view" and table.properties.get("delta.appendOnly") == "true":
         raise SinkError(
             f"the {role} {path} is append-only (delta.appendOnly), and its rows are replaced by newer ones. "
             f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.appendOnly'), and start the job again"
@@ -301,14 +301,14 @@ def require_usable_settings(
         changed["string"] = "an empty text as NULL"
     if not is_same_zone(time_zone, "UTC"):
         changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"
-    for one in json.loads(metadata["schemaString"])["fields"]:
+    for one in json.loads(table.columns)["fields"]:
         name, kind = one["name"], one["type"]
         if _PADDED in one.get("metadata", {}) and name in wanted:
             raise SinkError(
                 f"the column {name!r} of the table {path} is a CHAR or VARCHAR, which pads texts. Give the job a table "
                 "of its own, and derive such columns from it"
             )
-        if name in (metadata.get("partitionColumns") or ()) and isinstance(kind, str) and kind in changed:
+        if name in table.partition_columns and isinstance(kind, str) and kind in changed:
             raise SinkError(
                 f"the {role} {path} is partitioned by {name!r}, of type {kind}, and Delta stores {changed[kind]}: rows "
                 "of such keys would be others, and in a view once more in each batch. Give the job a table without "
@@ -316,14 +316,14 @@ def require_usable_settings(
             )
 
 
-def require_lasting_transactions(path: str, metadata: Mapping[str, Any]) -> None:
+def require_lasting_transactions(table: TableAtVersion) -> None:
     """Refuse a table that forgets which batches it has, before anything is written to it by what it says of them."""
-    retention = (metadata.get("configuration") or {}).get("delta.setTransactionRetentionDuration")
+    retention = table.properties.get("delta.setTransactionRetentionDuration")
     if retention is not None:
         raise SinkError(
-            f"the table {path} records for {retention!r} only which batches it has "
+            f"the table {table.path} records for {retention!r} only which batches it has "
             "(delta.setTransactionRetentionDuration): one that is run again after a longer stop would be there twice. "
-            f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
+            f"ALTER TABLE delta.`{table.path}` UNSET TBLPROPERTIES ('delta.setTransactionRetentionDuration')"
         )
 
 

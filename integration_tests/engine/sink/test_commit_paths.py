@@ -134,7 +134,7 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     writer = rows.write.format("delta").mode("append").option("txnAppId", record.transaction("log"))
     writer.option("txnVersion", 10_000).save(str(readings.folder / "log"))
     path = str(readings.folder / "log")
-    id_ = str(spark_table.table_metadata(readings.spark, path)["id"])
+    id_ = spark_table.read_table(readings.spark, path).id
     write = TableWrite(role="log", path=path, table=id_, transaction=record.transaction("log"), after=0, rows="rows")
     with pytest.raises(SinkError, match="a later epoch"):
         DeltaTables({path: None}).append(readings.spark, arrow, write, 10_000, job=record.id)

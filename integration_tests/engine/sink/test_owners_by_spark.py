@@ -12,9 +12,8 @@ import pytest
 
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink import spark_table
-from panekeeper.framework.engine.sink.delta_log import newest_version
+from panekeeper.framework.engine.sink.delta_log import newest_version, read_table
 from panekeeper.framework.engine.sink.fencing import own
-from panekeeper.recovery.storage.delta_tables import owner_of, transactions_of
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.job_record import OWNER, JobRecord
 
@@ -42,7 +41,8 @@ def test_a_table_keeps_its_owner_until_a_restore_takes_it(spark: SparkSession, c
     assert newest_version(clustered) == version
     own(spark, tables, second, take=True)
     own(spark, tables, second)
-    assert owner_of(transactions_of(clustered)) == second.id
+    assert read_table(clustered).owner == second.id
+    assert spark_table.read_table(spark, clustered.root) == read_table(clustered)
 
 
 def test_of_two_owners_at_the_same_time_one_wins(spark: SparkSession, clustered: LocalFiles) -> None:
@@ -55,4 +55,4 @@ def test_of_two_owners_at_the_same_time_one_wins(spark: SparkSession, clustered:
 
     with ThreadPoolExecutor(2) as pool:
         found = set(pool.map(take, (7, 8)))
-    assert found == {transactions_of(clustered)[OWNER]}
+    assert found == {read_table(clustered).last_transaction(OWNER)}

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from panekeeper.framework.engine.sink.delta_log import newest_version
+from panekeeper.framework.engine.sink.delta_log import has_version, newest_version
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.restore.restore import restore
 from panekeeper.recovery.savepoint import create
 from panekeeper.recovery.savepoint.catalog import savepoints
 from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
 from panekeeper.recovery.savepoint.create import table_versions
-from panekeeper.recovery.storage.delta_tables import SavedTable, has_version
+from panekeeper.recovery.storage.delta_tables import SavedTable
 from panekeeper.recovery.storage.files import LocalFiles
 from tests.fake_checkpoint import FakeCheckpoint, savepoint
 from tests.recovery.storage.memory_archive import MemoryArchive

@@ -6,7 +6,7 @@ import json
 import struct
 import zlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -16,11 +16,8 @@ from panekeeper.recovery.errors import TableVersionLost
 from panekeeper.recovery.storage.delta_tables import (
     SavedTable,
     commit_checksum,
-    has_version,
     missing_files,
     require_version,
-    table_metadata,
-    transactions_of,
 )
 from panekeeper.recovery.storage.files import LocalFiles
 
@@ -63,27 +60,6 @@ def test_a_table_without_files_misses_none(tmp_path: Path) -> None:
     """A table that is empty at its version can be restored."""
     DeltaTable.create(tmp_path / "log", pa.schema([("n", pa.int64())]))
     assert missing_files(LocalFiles(tmp_path / "log"), saved_table(tmp_path / "log", 0)) == (0, 0)
-
-
-def test_a_checkpoint_of_the_log_as_a_list_has_what_the_commits_before_it_said(table: SavedTable) -> None:
-    """It is JSON where Spark writes it by the newer policy, and the commits may be cleaned up."""
-    folder = folder_of(table)
-    listed: list[dict[str, Any]] = []
-    for version in range(4):
-        commit = Path(table.path) / f"_delta_log/{version:020d}.json"
-        listed += [json.loads(line) for line in commit.read_text().splitlines()]
-        commit.unlink() if version < 3 else None
-    assert not has_version(folder, 4)
-    name = f"_delta_log/{3:020d}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
-    newest = {one["txn"]["appId"]: one for one in listed if "txn" in one}
-    others = [*newest.values(), next(one for one in listed if "metaData" in one)]
-    (Path(table.path) / name).write_text("".join(f"{json.dumps(one)}\n" for one in others))
-    assert has_version(folder, 4)
-    (Path(table.path) / f"_delta_log/{4:020d}.json").unlink()
-    assert transactions_of(folder) == {"job": 3}
-    metadata = table_metadata(folder)
-    assert metadata is not None
-    assert [one["name"] for one in json.loads(metadata["schemaString"])["fields"]] == ["n"]
 
 
 VECTOR = "deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"

@@ -17,6 +17,7 @@ from panekeeper.framework.engine.job.declaration_record import (
     without_columns_of_no_table,
     write_first_record,
 )
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_record, write_record
 from panekeeper.state.codec import STATE_VERSION
@@ -227,12 +228,15 @@ def test_columns_that_no_table_has_got_are_not_kept(tmp_path: Path) -> None:
     )
     assert History.of(back.declaration).retired == {"high": "int64"}
     for view, kept in ((["n"], {}), (["n", "high"], {"high": "int64"})):
-        found = without_columns_of_no_table(back, {"log": columns("n", "low"), "view": columns(*view), "metrics": {}})
+        found = without_columns_of_no_table(
+            back, {"log": columns("n", "low"), "view": columns(*view), "metrics": columns("n")}
+        )
         assert History.of(found.declaration) == replace(History.of(before), retired=kept)
     assert without_columns_of_no_table(checkpoint.known, {}).declaration[BEFORE] == recorded[BEFORE]
 
 
-def columns(*names: str) -> dict[str, str]:
-    """The metadata of a table with these columns."""
+def columns(*names: str) -> TableAtVersion:
+    """A table with these columns."""
     fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in names]
-    return {"schemaString": json.dumps({"type": "struct", "fields": fields})}
+    said = {"schemaString": json.dumps({"type": "struct", "fields": fields})}
+    return TableAtVersion.of_actions("", 0, said, {}, lambda _: -1)

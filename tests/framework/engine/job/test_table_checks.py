@@ -18,7 +18,9 @@ from panekeeper.framework.engine.job.table_checks import (
     require_no_later_batch,
     require_same_roles,
 )
+from panekeeper.framework.engine.sink.library_rules import table_of
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import LocalFolder
 from panekeeper.state.checkpoint.job_record import OWNER, JobRecord, last_batches
 from tests.framework.engine.sink.test_library_table import LOG, log_rows, make
@@ -36,14 +38,14 @@ class Tables:
             LibraryTable(path).own(OWNER, int(RECORD.id, 16), take=False)
         self.record = RECORD
         self.recorded: dict[str, dict[str, Any]] = {}
-        self.last_transaction = last_transaction
 
     def start(self) -> None:
         """Check the tables as a start does, and take note of them."""
-        ids = {role: str(DeltaTable(path).metadata().id) for role, path in self.paths.items()}
-        self.recorded = require_all_batches(
-            self.recorded, self.record, self.paths, ids, self.last_transaction, written=self.paths.values()
-        )
+        self.recorded = require_all_batches(self.recorded, self.record, self.now(), written=self.paths.values())
+
+    def now(self) -> dict[str, TableAtVersion]:
+        """Read the tables."""
+        return {role: table_of(DeltaTable(path), str(path)) for role, path in self.paths.items()}
 
     def begin_epoch(self) -> None:
         """Do to the tables what a restore or a reset does."""
@@ -89,12 +91,6 @@ def written_tables(folder: Path) -> Tables:
 def tables(tmp_path: Path) -> Tables:
     """Those of a job that has committed five batches."""
     return written_tables(tmp_path)
-
-
-def last_transaction(path: str, app: str) -> int:
-    """The last version that a table has of a transaction id."""
-    version = DeltaTable(path).transaction_version(app)
-    return -1 if version is None else version
 
 
 @pytest.mark.parametrize("role", ["log", "view"])
@@ -182,15 +178,17 @@ def test_a_checkpoint_may_be_ahead_of_its_tables(tmp_path: Path, begun: int | No
 
 
 def _check_checkpoint(path: Path, *, begun: int | None, log: int, view: int) -> None:
-    folder, versions = LocalFolder(path), {"/log": log, "/view": view}
+    folder, versions = LocalFolder(path), {"log": log, "view": view}
     for name, last in (("offsets", begun), ("commits", 6)):
         if last is not None:
             folder.write_json(f"{name}/{last}", {})
-    tables = {"log": "/log", "view": "/view"}
-    begun = last_batches(folder)[0]
-    require_no_later_batch(
-        folder.root, RECORD, tables, lambda table, app: versions[table] if app.endswith("ab#0") else -1, begun=begun
-    )
+    tables = {role: with_batch(f"/{role}", version) for role, version in versions.items()}
+    require_no_later_batch(folder.root, RECORD, tables, begun=last_batches(folder)[0])
+
+
+def with_batch(path: str, batch: int) -> TableAtVersion:
+    """A table with a batch of the job."""
+    return TableAtVersion.of_actions(path, 0, {}, {}, lambda app_id: batch if app_id.endswith("ab#0") else -1)
 
 
 def test_a_log_and_a_view_that_were_exchanged_are_refused() -> None:
@@ -248,7 +246,7 @@ def require_not_discarded(tables: Tables, *, written: Collection[str], epoch: in
         return bool(DeltaTable(path).to_pyarrow_table().num_rows)
 
     record = replace(RECORD, epoch=epoch, **fields)
-    require_no_discarded_rows(record, tables.paths, written, last_transaction, has_rows)
+    require_no_discarded_rows(record, tables.now(), written, has_rows)
 
 
 def test_a_table_that_did_not_go_back_with_a_restore_is_refused(tables: Tables) -> None:
@@ -277,12 +275,10 @@ def test_before_the_first_batch_only_the_view_must_be_empty(tables: Tables, role
     """A reset empties the view that the job had last; one that it had before would keep rows that count as newer."""
 
     def start() -> None:
-        paths = {role: tables.paths[role]}
         require_no_discarded_rows(
             replace(RECORD, epoch=1),
-            paths,
-            [str(paths[role])],
-            last_transaction,
+            {role: tables.now()[role]},
+            [str(tables.paths[role])],
             lambda path: bool(DeltaTable(path).to_pyarrow_table().num_rows),
             is_new=True,
         )

@@ -17,7 +17,12 @@ from deltalake import DeltaTable
 from panekeeper.framework.declarations.errors import OutputNotWritable, SinkError
 from panekeeper.framework.engine.sink import spark_table
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
-from panekeeper.framework.engine.sink.library_rules import UnreachableTable, UnsupportedTable, create_table
+from panekeeper.framework.engine.sink.library_rules import (
+    UnreachableTable,
+    UnsupportedTable,
+    create_table,
+    table_of,
+)
 from panekeeper.framework.engine.sink.library_table import FENCED, LibraryTable
 from panekeeper.state.checkpoint.job_record import OWNER
 from panekeeper.state.prepared import TableWrite
@@ -233,13 +238,8 @@ class BySpark:
 @pytest.fixture
 def _log_without_java(monkeypatch: pytest.MonkeyPatch) -> None:
     """What Spark reads of the log of a table, read by the library; all other commits are Spark's."""
-
-    def transactions(_: SparkSession, path: str) -> dict[str, int]:
-        return {"job": -1 if (done := DeltaTable(path).transaction_version("job")) is None else done}
-
     monkeypatch.setattr(spark_table, "is_delta_table", lambda _, path: DeltaTable.is_deltatable(path))
-    monkeypatch.setattr(spark_table, "table_metadata", lambda _, path: {"id": str(DeltaTable(path).metadata().id)})
-    monkeypatch.setattr(spark_table, "transactions", transactions)
+    monkeypatch.setattr(spark_table, "read_table", lambda _, path: table_of(DeltaTable(path), path))
 
 
 @pytest.mark.usefixtures("_log_without_java")

@@ -14,6 +14,7 @@ from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructFi
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE, create_table
 from panekeeper.framework.engine.sink.library_table import LibraryTable
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.framework.engine.sink.tables import (
     LATER_METRICS,
     METRICS,
@@ -32,38 +33,44 @@ SCHEMA = Schema.from_arrow(pa.schema({"n": pa.int64()}))
 FIRST = f"{0:020d}"
 
 
-def metadata(field: dict[str, Any] | None = None, **properties: str) -> dict[str, Any]:
-    """The metadata of a table of results, with these attributes of its second column."""
+def table(
+    field: dict[str, Any] | None = None, partition_columns: tuple[str, ...] = (), **properties: str
+) -> TableAtVersion:
+    """A table of results, with these attributes of its second column."""
     sensor = {"name": "sensor", "type": "string", "nullable": False, "metadata": {}}
     total = {"name": "total", "type": "long", "nullable": True, "metadata": {}} | (field or {})
-    configuration = {f"delta.{name.replace('_', '.')}": value for name, value in properties.items()}
-    return {"schemaString": json.dumps({"fields": [sensor, total]}), "configuration": configuration}
+    said = {
+        "schemaString": json.dumps({"fields": [sensor, total]}),
+        "configuration": {f"delta.{name.replace('_', '.')}": value for name, value in properties.items()},
+        "partitionColumns": partition_columns,
+    }
+    return TableAtVersion.of_actions("/t", 0, said, {}, lambda _: -1)
 
 
 def test_a_table_is_usable_where_delta_itself_refuses_what_it_must_not_take() -> None:
     """Rules by which Delta refuses rows are its own business: nothing is lost, doubled or changed by them."""
     for role in ("log", "view", "metrics"):
-        require_usable_settings(role, "/t", metadata(checkpointInterval="100"), WANTED, NEW_YORK)
+        require_usable_settings(role, table(checkpointInterval="100"), WANTED, NEW_YORK)
     column = {"nullable": False, "metadata": {"comment": "the sum", "CURRENT_DEFAULT": "0", "delta.invariants": "{}"}}
-    rules = metadata(column, constraints_positive="total > 0", enableChangeDataFeed="true")
-    require_usable_settings("view", "/t", rules, WANTED, NEW_YORK)
-    require_usable_settings("log", "/t", metadata(appendOnly="true"), WANTED, NEW_YORK)
-    others = metadata({"name": "note", "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}})
-    require_usable_settings("view", "/t", others, WANTED, NEW_YORK)
+    rules = table(column, constraints_positive="total > 0", enableChangeDataFeed="true")
+    require_usable_settings("view", rules, WANTED, NEW_YORK)
+    require_usable_settings("log", table(appendOnly="true"), WANTED, NEW_YORK)
+    others = table({"name": "note", "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}})
+    require_usable_settings("view", others, WANTED, NEW_YORK)
 
 
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (metadata(setTransactionRetentionDuration="interval 7 days"), r"'interval 7 days'.*UNSET TBLPROPERTIES"),
-        (metadata(appendOnly="true"), r"append-only .*ALTER TABLE delta\.`/t` UNSET TBLPROPERTIES .'delta.appendOnly'"),
-        (metadata({"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}}), r"'total' .* is a CHAR or VARCHAR"),
+        (table(setTransactionRetentionDuration="interval 7 days"), r"'interval 7 days'.*UNSET TBLPROPERTIES"),
+        (table(appendOnly="true"), r"append-only .*ALTER TABLE delta\.`/t` UNSET TBLPROPERTIES .'delta.appendOnly'"),
+        (table({"metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(6)"}}), r"'total' .* is a CHAR or VARCHAR"),
     ],
 )
-def test_what_repeats_a_batch_changes_a_value_or_keeps_old_ones_is_refused(found: dict[str, Any], message: str) -> None:
+def test_what_repeats_a_batch_changes_a_value_or_keeps_old_ones_is_refused(found: TableAtVersion, message: str) -> None:
     """The message names the table and the way out."""
     with pytest.raises(SinkError, match=message) as refused:
-        require_usable_settings("view", "/t", found, WANTED, NEW_YORK)
+        require_usable_settings("view", found, WANTED, NEW_YORK)
     assert "/t" in str(refused.value)
 
 
@@ -79,19 +86,16 @@ def test_a_partition_column_that_delta_stores_as_another_value_is_refused(
     role: str, column: dict[str, str], message: str
 ) -> None:
     """A merge would not find such a row again. Other columns are exact, and so are times in UTC."""
-    found = metadata(column) | {"partitionColumns": [column.get("name", "total")]}
     with pytest.raises(SinkError, match=message):
-        require_usable_settings(role, "/t", found, WANTED, NEW_YORK)
-    require_usable_settings(role, "/t", found | {"partitionColumns": []}, WANTED, NEW_YORK)
+        require_usable_settings(role, table(column, (column.get("name", "total"),)), WANTED, NEW_YORK)
+    require_usable_settings(role, table(column), WANTED, NEW_YORK)
 
 
 def test_partition_columns_that_delta_stores_as_they_are_may_be_there() -> None:
     """A log may have texts, of which an empty one is null there: it has been so, and nothing is merged."""
-    require_usable_settings("view", "/t", metadata() | {"partitionColumns": ["total"]}, WANTED, NEW_YORK)
-    require_usable_settings("log", "/t", metadata() | {"partitionColumns": ["sensor"]}, WANTED, NEW_YORK)
-    require_usable_settings(
-        "view", "/t", metadata({"type": "timestamp"}) | {"partitionColumns": ["total"]}, WANTED, "UTC"
-    )
+    require_usable_settings("view", table(partition_columns=("total",)), WANTED, NEW_YORK)
+    require_usable_settings("log", table(partition_columns=("sensor",)), WANTED, NEW_YORK)
+    require_usable_settings("view", table({"type": "timestamp"}, ("total",)), WANTED, "UTC")
 
 
 def test_columns_of_others_are_no_difference() -> None:
