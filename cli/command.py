@@ -7,10 +7,14 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from inspect import signature
+from typing import Any, TypeVar
 
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.durations import to_seconds
 from panekeeper.framework.declarations.errors import DeclarationError
+
+Returned = TypeVar("Returned")
 
 
 class ExitCode(IntEnum):
@@ -40,26 +44,47 @@ class ExitCode(IntEnum):
 
 
 class Argument:
-    """One argument of a command: what `ArgumentParser.add_argument` takes, and the group in which --help lists it."""
+    """One argument of a command: what `ArgumentParser.add_argument` takes, and the group in which --help lists it.
+
+    Where it has `dest`, that is the parameter of the function that takes it.
+    """
 
     def __init__(self, *names: str, group: str | None = None, **options: Any) -> None:
         self.names, self.group, self.options = names, group, options
+        self.name = names[-1].lstrip("-").replace("-", "_")
+        self.dest: str = options.get("dest", self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
     """One command of `panekeeper`, and its line for `--help`.
 
-    `run` is called with the parsed arguments and returns the result as JSON-able fields, which `--json` prints; `lines`
-    returns the text that is printed without it; `exit_code` is called with the arguments and the fields.
+    `run` is called with the parsed arguments, and `progress`, and where `reaches_s3` with `s3`, how that is reached. It
+    returns the result: `--json` prints its fields, and without that its text is printed. `exit_code` is called with the
+    arguments and the result.
     """
 
     name: str
     help: str
     arguments: tuple[Argument, ...]
-    run: Callable[[argparse.Namespace], dict[str, Any]]
-    lines: Callable[[dict[str, Any]], str]
-    exit_code: Callable[[argparse.Namespace, dict[str, Any]], ExitCode] = lambda *_: ExitCode.DONE
+    run: Callable[[argparse.Namespace], Result]
+    exit_code: Callable[[argparse.Namespace, Any], ExitCode] = lambda *_: ExitCode.DONE
+    reaches_s3: bool = True
+
+    @property
+    def all_arguments(self) -> tuple[Argument, ...]:
+        """Its own, and those of S3 below them."""
+        return (*self.arguments, *(S3 if self.reaches_s3 else ()))
+
+
+def call(function: Callable[..., Returned], options: argparse.Namespace, **others: Any) -> Returned:
+    """Call a function with the arguments that are named as its parameters, and with others.
+
+    >>> call(lambda name, keep=1: (name, keep), argparse.Namespace(name="one", json=True))
+    ('one', 1)
+    """
+    taken = signature(function).parameters
+    return function(**{name: value for name, value in vars(options).items() if name in taken} | others)
 
 
 def positive_seconds(text: str) -> float:
@@ -88,9 +113,21 @@ def name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
+class _Pairs(argparse.Action):
+    """Gathers what is given as NAME=VALUE in a mapping."""
+
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), values[0]: values[1]})
+
+
 def flag(name: str, what: str) -> Argument:
     """Return an option without a value; `what` is its help."""
     return Argument(name, action="store_true", help=what)
+
+
+def without(name: str, dest: str, what: str) -> Argument:
+    """Return an option without a value that sets a parameter to False, which is True otherwise."""
+    return Argument(name, action="store_false", dest=dest, help=what)
 
 
 def option(name: str, metavar: str, what: str, **more: Any) -> Argument:
@@ -98,9 +135,19 @@ def option(name: str, metavar: str, what: str, **more: Any) -> Argument:
     return Argument(name, metavar=metavar, help=what, **more)
 
 
+def number(name: str, what: str, **more: Any) -> Argument:
+    """Return an option that takes an integer."""
+    return option(name, "N", what, type=int, **more)
+
+
 def repeated(name: str, metavar: str, what: str, **more: Any) -> Argument:
     """Return an option that may be given several times."""
-    return option(name, metavar, f"{what}; may be repeated", action="append", default=[], **more)
+    return option(name, metavar, f"{what}; may be repeated", **{"action": "append", "default": [], **more})
+
+
+def pairs(name: str, metavar: str, what: str, **more: Any) -> Argument:
+    """Return an option that may be given several times, each time with a name and a value; None if it is not."""
+    return repeated(name, metavar, what, action=_Pairs, type=name_and_value, **{"default": None, **more})
 
 
 def seconds(name: str, what: str, **more: Any) -> Argument:
@@ -122,8 +169,32 @@ GROUPS = {
 """What --help says of a group of arguments."""
 
 CHECKPOINT = option("checkpoint", "CHECKPOINT", "the folder or URL that start(checkpoint=...) got")
+LOOKED_AT = option(
+    "checkpoint", "CHECKPOINT", "the folder or URL that start(checkpoint=...) got; with --savepoint, their location"
+)
 LOCATION = option("location", "LOCATION", "where the savepoints are: a folder or s3://bucket/prefix")
 NAME = option("name", "NAME", "the name of the savepoint: letters, digits and . _ -")
+JOB = option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan")
+JOB_FILE = option("--job", "JOB.PY[:NAME]", "the file that declares the job, as for plan", required=True)
+WINDOW = option("--window", "NAME", "one of several windows of the job")
+LIMIT = number("--limit", "how many rows to print at most (100)", default=100)
+BATCH = number("--batch", "the number of the batch", required=True)
+LAST_BATCHES = number("--batches", "only the last N batches, as far as they are kept (100)", default=100)
+SAVED_BATCHES = option("--savepoint", "NAME", "the batches of a savepoint")
+
+
+def key(what: str, **more: Any) -> Argument:
+    """Return `--key`; `what` says which partitions it names."""
+    return pairs("--key", "COLUMN=VALUE", what, **more)
+
+
+KEY = key("only partitions with this value in a partition column")
+STATE_OF = (
+    KEY,
+    WINDOW,
+    number("--batch", "as of an earlier batch, as far as Spark keeps its state"),
+    option("--savepoint", "NAME", "the state in a savepoint"),
+)
 S3 = (
     option("--s3-endpoint", "URL", "a store other than Amazon's; AWS_ENDPOINT_URL, if not given", group="S3"),
     Argument("--s3-encryption", choices=("AES256", "aws:kms"), help="server-side encryption", group="S3"),
@@ -137,8 +208,8 @@ HEALTH = (
     flag("--check", "let the exit code say how healthy: 0, 3 stopped, 4 behind, 5 down, 6 unusable"),
     seconds("--max-lag", "behind: a watermark older than this"),
     seconds("--max-age", "behind: no batch for longer than this"),
-    option("--max-rows", "N", "behind: a source that holds more rows not read yet", type=int),
-    option("--max-errors", "N", "behind: more that could not be computed since its start", type=int),
+    number("--max-rows", "behind: a source that holds more rows not read yet"),
+    number("--max-errors", "behind: more that could not be computed since its start"),
     flag("--watch", "look again and again, until Ctrl-C"),
     seconds("--every", "how often to look (2s)", default="2s"),
 )

@@ -23,9 +23,11 @@ from contextlib import contextmanager
 
 from panekeeper.cli.command import GROUPS, Command, ExitCode
 from panekeeper.cli.commands import COMMANDS
-from panekeeper.cli.output import printable
+from panekeeper.framework.declarations.display import format_bytes, printable
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
+from panekeeper.recovery.storage.blobs import TransferProgress
+from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import installed_versions
 from panekeeper.state.log import ROOT
 
@@ -74,18 +76,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = make_parser()
     options = parser.parse_args(arguments)
-    for name, value in vars(options).items():
-        if name != "name" and not name.startswith("s3_") and "" in (value if isinstance(value, list) else [value]):
-            parser.error(f"{name} is empty, as a variable of the shell is that was not set; give a value")
+    for argument in options.command.arguments:
+        value = getattr(options, argument.dest)
+        if argument.name != "name" and "" in (value if isinstance(value, list) else [value]):
+            parser.error(f"{argument.name} is empty, as a variable of the shell is that was not set; give a value")
     return options
 
 
 def _run(options: argparse.Namespace) -> ExitCode:
     command: Command = options.command
     try:
-        fields = command.run(options)
-        lines = command.lines(fields).split("\n")
-        text = json.dumps(fields, default=str) if options.json else "\n".join(map(printable, lines))
+        options.progress = _show_progress if sys.stderr.isatty() else None
+        if command.reaches_s3:
+            options.s3 = S3Options(
+                endpoint=options.s3_endpoint, encryption=options.s3_encryption, kms_key=options.s3_kms_key
+            )
+        result = command.run(options)
+        if options.json:
+            text = json.dumps(result.fields(), default=str)
+        else:
+            text = "\n".join(map(printable, str(result).split("\n")))
     except (KeyboardInterrupt, SystemExit, _ToldToEnd):
         raise
     except BaseException as error:  # noqa: BLE001 -- whatever it is, also a panic of a library, a user gets one line
@@ -95,7 +105,15 @@ def _run(options: argparse.Namespace) -> ExitCode:
         print(f"panekeeper {command.name}: {printable(text)}", file=sys.stderr)
         return ExitCode.FAILED
     print(text)
-    return command.exit_code(options, fields)
+    return command.exit_code(options, result)
+
+
+def _show_progress(progress: TransferProgress) -> None:
+    """Keep one line of progress on stderr."""
+    end = "\n" if progress.sent + progress.reused >= progress.total else ""
+    sent, reused, total = map(format_bytes, (progress.sent, progress.reused, progress.total))
+    sys.stderr.write(f"\r{f'{sent} transferred, {reused} reused of {total}':<70}{end}")
+    sys.stderr.flush()
 
 
 def watch(look: Callable[[], ExitCode], *, every: float, sleep: Callable[[float], None] = time.sleep) -> ExitCode:
@@ -216,9 +234,9 @@ def make_parser() -> argparse.ArgumentParser:
         groups = {
             name: one.add_argument_group(name, text)
             for name, text in GROUPS.items()
-            if any(argument.group == name for argument in command.arguments)
+            if any(argument.group == name for argument in command.all_arguments)
         }
-        for argument in command.arguments:
+        for argument in command.all_arguments:
             (groups[argument.group] if argument.group else one).add_argument(*argument.names, **argument.options)
         one.set_defaults(command=command)
     return parser

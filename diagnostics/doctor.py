@@ -9,9 +9,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.display import Part, Result, TextTable
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.framework.engine.session.environment import class_is_loadable
@@ -149,7 +150,7 @@ def place_problem(spark: SparkSession, place: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Examination:
+class Examination(Result):
     """What was found: versions, where tasks run and how many at a time, the machines, and what is wrong."""
 
     spark: str
@@ -159,11 +160,23 @@ class Examination:
     driver: Machine
     executors: tuple[Machine, ...]
     findings: tuple[Finding, ...]
+    _computed: ClassVar[Mapping[str, str]] = {"can_run": "can_run"}
 
     @property
     def can_run(self) -> bool:
         """Whether no finding keeps jobs from running."""
         return not any(one.level == "error" for one in self.findings)
+
+    def _described(self) -> Iterator[Part]:
+        yield f"Spark {self.spark} on Java {self.java}, {self.master}, {self.cores} cores"
+        machines = [("driver", self.driver), *(("executor", one) for one in self.executors)]
+        rows = [
+            (role, one.host, one.python, ", ".join(f"{name} {version}" for name, version in one.packages.items()))
+            for role, one in machines
+        ]
+        yield TextTable.of(("role", "host", "Python", "packages"), rows)
+        yield from (f"{one.level}: {one.where}: {one.problem}" for one in self.findings)
+        yield "jobs can run" if self.can_run else "jobs cannot run"
 
 
 def examine(spark: SparkSession, places: Sequence[str] = ()) -> Examination:

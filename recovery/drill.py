@@ -24,15 +24,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from deltalake import DeltaTable
 
+from panekeeper.framework.declarations.display import Part, Result, TextTable
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.session.session import SHORT_LIVED
 from panekeeper.framework.engine.sink import fault_points
@@ -54,12 +55,14 @@ Rows = dict[str, Counter[str]]
 
 CHECKPOINT, TABLES, AWAY, BATCHES = "checkpoint", "tables", ".away", "batches"
 SAVEPOINT = "drill"
+DRILL_COLUMNS = ("drill", "outcome", "rows", "missing", "extra", "seconds")
+"""Of the table of results."""
 OTHER_HOST = "host-of-a-drill"
 _WRITTEN_AT = "fired_at"  # differs between two runs
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class DrillResult:
     """The result of one drill; unknown if the job was not broken as it should have been, which shows nothing.
 
     `rows` are those of the undisturbed run, `missing` those of them that are not in the tables, `extra` those of the
@@ -76,21 +79,38 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drills:
-    """What became of a job in some drills: its name, when they began, and the results."""
+class Drills(Result):
+    """What became of a job in some drills: its name, when they began, and the results. A report reads its JSON."""
 
     job: str
     at: str
-    results: list[Result]
+    results: list[DrillResult]
+    _computed: ClassVar[Mapping[str, str]] = {"passed": "passed"}
 
     @property
     def passed(self) -> bool:
         """Whether all of them have passed."""
         return all(one.outcome == "passed" for one in self.results)
 
-    def fields(self) -> dict[str, Any]:
-        """Return it as JSON-able fields, as `panekeeper drill --json` prints them; a report reads them."""
-        return {**asdict(self), "passed": self.passed}
+    @property
+    def table(self) -> TextTable:
+        """The results as a table."""
+        return TextTable.of(DRILL_COLUMNS, [[getattr(one, name) for name in DRILL_COLUMNS] for one in self.results])
+
+    def _described(self) -> Iterator[Part]:
+        yield self.table
+        yield from (f"{one.drill}: {one.why}" for one in self.results if one.why)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrillNames(Result):
+    """The names of some drills, none of which was run."""
+
+    drills: list[str]
+    passed = True
+
+    def _described(self) -> Iterator[str]:
+        yield from self.drills
 
 
 class _Failed(Exception):
@@ -243,7 +263,7 @@ def names(only: str | None) -> list[str]:
     return found
 
 
-def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) -> Drills:
+def run_drills(job: str, only: str | None, on_result: Callable[[DrillResult], None]) -> Drills:
     """Run the job that a file declares undisturbed, then each drill whose name contains `only`.
 
     Raises `DeclarationError` if no drill has that name, or the job fails undisturbed or writes no row.
@@ -254,7 +274,7 @@ def run_drills(job: str, only: str | None, on_result: Callable[[Result], None]) 
     top, at = Path(tempfile.mkdtemp(prefix="panekeeper-drill-")), format_time(now_us())
     try:
         expected, batch = _undisturbed(job, top / "undisturbed")
-        pointer, results = read_pointer(LocalFolder(top / "undisturbed" / CHECKPOINT)), list[Result]()
+        pointer, results = read_pointer(LocalFolder(top / "undisturbed" / CHECKPOINT)), list[DrillResult]()
         for name in chosen:
             result = _drill(name, _Run(job, top / name.replace(" ", "-"), batch), expected)
             results.append(result)
@@ -283,7 +303,7 @@ def _undisturbed(job: str, folder: Path) -> tuple[Rows, int]:
     return rows, with_input[len(with_input) // 2]
 
 
-def _drill(name: str, run: _Run, expected: Rows) -> Result:
+def _drill(name: str, run: _Run, expected: Rows) -> DrillResult:
     began = monotonic_seconds()
     kept = f"; its folder is {run.folder}"
     rows = sum(found.total() for found in expected.values())
@@ -301,7 +321,7 @@ def _drill(name: str, run: _Run, expected: Rows) -> Result:
     except _NotBroken as error:
         outcome, why = "unknown", f"{error}{kept}"
     seconds = round(monotonic_seconds() - began, 1)
-    return Result(drill=name, outcome=outcome, rows=rows, missing=missing, extra=extra, seconds=seconds, why=why)
+    return DrillResult(drill=name, outcome=outcome, rows=rows, missing=missing, extra=extra, seconds=seconds, why=why)
 
 
 def _rows_of(table: Path) -> Counter[str]:

@@ -7,12 +7,14 @@ broker needs the extra `kafka`.
 from __future__ import annotations
 
 import io
+import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.recovery.errors import BrokerUnavailable, DamagedSavepoint, SavepointError
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -28,11 +30,45 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOffsets:
-    """Where a job continues in Kafka after its last committed batch, by the number of the source in the job."""
+class DeletedMessages:
+    """Messages that a job would have read next and that the broker no longer has, from the offset `first` to `last`.
+
+    `last` is None if the whole partition is gone, or was created anew.
+    """
+
+    topic: str
+    partition: int
+    first: int
+    last: int | None
+
+    def __str__(self) -> str:
+        where = f"topic {self.topic}, partition {self.partition}"
+        if self.last is None:
+            return f"{where}: the broker has nothing from {self.first} on: it was deleted or created anew"
+        return f"{where}: messages {self.first} to {self.last} are gone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOffsets(Result):
+    """Where a job continues in Kafka after its last committed batch, by the number of the source in the job.
+
+    `deleted` is what of it the broker no longer has; None if no broker was asked.
+    """
 
     batch: int
     sources: Mapping[int, Offsets]
+    deleted: tuple[DeletedMessages, ...] | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields."""
+        sources = [{"source": number, "starting_offsets": one} for number, one in sorted(self.sources.items())]
+        return {**super().fields(), "sources": sources}
+
+    def _described(self) -> Iterator[str]:
+        """Return a line that can be passed on as it is, for each source."""
+        for number, one in sorted(self.sources.items()):
+            yield f"{number}\t{json.dumps(one)}" if len(self.sources) > 1 else json.dumps(one)
+        yield from map(str, self.deleted or ())
 
 
 def checkpoint_offsets(checkpoint: Location, *, s3: S3Options | None = None) -> SourceOffsets:
@@ -88,19 +124,6 @@ _Place = tuple[str, int]
 """Topic and number of the Kafka partition."""
 _quiet = logging.getLogger(f"{__name__}.client")  # what the client would log is in the error
 _quiet.setLevel(logging.CRITICAL + 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeletedMessages:
-    """Messages that a job would have read next and that the broker no longer has, from the offset `first` to `last`.
-
-    `last` is None if the whole partition is gone, or was created anew.
-    """
-
-    topic: str
-    partition: int
-    first: int
-    last: int | None
 
 
 def deleted_messages(

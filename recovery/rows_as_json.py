@@ -1,16 +1,46 @@
-"""The rows of a data frame as fields of JSON: times in UTC, as ISO 8601."""
+"""The rows of a table as fields of JSON: times in UTC, as ISO 8601; and the first of many as a result."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from panekeeper.framework.declarations.display import Part, Result, TextTable
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+MORE = "and more; --limit N prints them"
+"""The last line of a table that has not all rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstRows(Result):
+    """The first rows of a table, and whether there are more; what is said if there is none."""
+
+    rows: list[dict[str, Any]]
+    more: bool
+    if_none: str = "none"
+    _not_in_json: ClassVar[Collection[str]] = ("if_none",)
+
+    def _described(self) -> Iterator[Part]:
+        if not self.rows:
+            yield self.if_none
+            return
+        rows = [self.row_shown(one) for one in self.rows]
+        yield TextTable.of(rows[0], [row.values() for row in rows])
+        if self.more:
+            yield MORE
+
+    def row_shown(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what is shown of a row: all of it, unless a class of rows says otherwise."""
+        return row
 
 
 def first_rows(found: pa.Table | DataFrame, limit: int) -> dict[str, Any]:

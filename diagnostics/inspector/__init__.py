@@ -11,6 +11,7 @@ written.py        Which rows have batches added to a table?
 diff.py           What has changed between two batches, or two savepoints?
 table_changes.py  What differs between two tables, and what do new results change?
 frame_changes.py  The same of frames, by Spark.
+shown.py          What do the commands show: the first rows, what has changed?
 quarantined.py    What does the quarantine have of a partition?
 why.py            Why did a pane fire, or why is there no result?
 """

@@ -24,7 +24,7 @@ from panekeeper.framework.core.inspection.differences import rows_difference, st
 from panekeeper.framework.core.inspection.one_key import Values, rows_of
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.packed_rows import PackedRow
-from panekeeper.framework.declarations.display import Printed
+from panekeeper.framework.declarations.display import Result, printable
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.spark_watermark import watermark_us
 from panekeeper.framework.engine.job.declaration_record import with_history
@@ -76,7 +76,7 @@ class RecordedGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replay(Printed):
+class Replay(Result):
     """A batch that was run again.
 
     Attributes:
@@ -118,14 +118,22 @@ class Replay(Printed):
             came = one.batch
             yield from each_step(one.spec, one.store, came.steps, key=self.values, checkpoint=came.checkpoint)
 
-    def __str__(self) -> str:
-        counts = ", ".join(f"{name} {number}" for name, number in self.counts.items() if number) or "no rows"
-        of_key = "".join(f" {name}={value}" for name, value in self.key.items())
-        whose = f"{of_key}; its key group" if of_key else ""
-        lines = [f"batch {self.batch} of job {self.job}{whose}: {counts}"]
-        lines += [f"equal: {', '.join(self.compared)}"] if self.is_equal else ["differs"]
-        lines += [f"  {one}" for one in self.differences]
-        return "\n".join([*lines, *(f"not compared: {one}" for one in self.not_compared)])
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields; of one partition with its steps, which are run for it."""
+        shown = ("job", "batch", "compared", "not_compared", "differences", "counts")
+        key = dict(self.key) or None
+        steps = [str(one) for one in self.steps()] if key else []
+        return {**{name: getattr(self, name) for name in shown}, "equal": self.is_equal, "key": key, "steps": steps}
+
+    def _described(self) -> Iterator[str]:
+        counts = ", ".join(f"{name} {number:,}" for name, number in self.counts.items() if number) or "no rows"
+        key = "".join(f" {name}={value}" for name, value in self.key.items())
+        yield printable(f"batch {self.batch} of job {self.job}{key}{'; its key group' if key else ''}: {counts}")
+        if key:
+            yield from (printable(line) for step in self.steps() for line in str(step).splitlines())
+        yield f"equal: {', '.join(self.compared)}" if self.is_equal else "differs from what is recorded"
+        yield from (printable(f"  {one}") for one in self.differences)
+        yield from (printable(f"not compared: {one}") for one in self.not_compared)
 
 
 def replay(

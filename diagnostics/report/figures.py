@@ -21,6 +21,7 @@ from panekeeper.framework.core.job_spec import WINDOW
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
+from panekeeper.recovery.drill import DRILL_COLUMNS, DrillResult, Drills
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.jobs.status import JobStatus, status
 from panekeeper.recovery.storage.files import Files
@@ -127,14 +128,6 @@ class Refusal:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drills:
-    """The last drill: when it began, and what came of each, by the columns of its table."""
-
-    at: str
-    results: list[dict[str, str]]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Figures:
     """What a report shows.
 
@@ -229,9 +222,6 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
     )
 
 
-DRILL_COLUMNS = ("drill", "outcome", "rows", "missing", "extra", "seconds")
-
-
 def read_drills(path: str | os.PathLike[str], job: str | None) -> Drills:
     """Return what `panekeeper drill --json` has printed to a file. Raises `DeclarationError` if it is not of this job.
 
@@ -239,15 +229,15 @@ def read_drills(path: str | os.PathLike[str], job: str | None) -> Drills:
     """
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
-        results = [{name: str(one[name]) for name in DRILL_COLUMNS} for one in value["results"]]
-        found, of = Drills(at=str(value["at"]), results=results), value["job"]
+        results = [DrillResult(**{name: one[name] for name in DRILL_COLUMNS}) for one in value["results"]]
+        found = Drills(job=value["job"], at=str(value["at"]), results=results)
     except (ValueError, LookupError, TypeError) as error:
         raise DeclarationError(
             f"{os.fspath(path)} is not what a drill has printed ({error}); give the file that `panekeeper drill --job "
             "JOB.PY --json` was written to"
         ) from error
-    if of != job:
-        raise DeclarationError(f"{os.fspath(path)} is of drills of job {of!r}, and this is job {job!r}")
+    if found.job != job:
+        raise DeclarationError(f"{os.fspath(path)} is of drills of job {found.job!r}, and this is job {job!r}")
     return found
 
 

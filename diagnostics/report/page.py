@@ -19,7 +19,7 @@ from panekeeper.diagnostics.report.charts import (
     timeline,
     watermark,
 )
-from panekeeper.diagnostics.report.figures import DRILL_COLUMNS, OUTCOMES, Batch, Figures, PaneLife
+from panekeeper.diagnostics.report.figures import OUTCOMES, Batch, Figures, PaneLife
 from panekeeper.diagnostics.report.style import STYLE
 from panekeeper.framework.declarations.display import format_bytes
 from panekeeper.state.checkpoint.clock import format_time
@@ -283,8 +283,9 @@ def _drills(found: Figures) -> Iterator[str]:
     if found.drills is None:
         return
     results = found.drills.results
-    passed = sum(one["outcome"] == "passed" for one in results)
-    table = _table(DRILL_COLUMNS, [[*one.values()] for one in results], DRILL_COLUMNS[2:])
+    passed = sum(one.outcome == "passed" for one in results)
+    shown = found.drills.table
+    table = _table(shown.heads, shown.rows, shown.heads[2:])
     text = f"Begun at {found.drills.at}: {passed} of {len(results)} passed, with the tables of an undisturbed run."
     yield _card("Last drill", text, table)
 

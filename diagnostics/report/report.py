@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from panekeeper.diagnostics.report.figures import Figures, read_drills, read_figures, with_open_panes
 from panekeeper.diagnostics.report.page import page
-from panekeeper.framework.declarations.display import Printed
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.recovery.storage.locations import Location, checkpoint_at
 from panekeeper.recovery.storage.s3 import S3Options
@@ -27,7 +27,7 @@ _MOST_BATCHES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report(Printed):
+class Report(Result):
     """What a job has done, as a page. A notebook shows the page.
 
     Attributes:
@@ -36,6 +36,7 @@ class Report(Printed):
         batches: how many batches are shown.
         panes: how many panes are shown, each of all partitions.
         notes: what is not shown, and why.
+        file: where it was written; None if it was not.
     """
 
     html: str
@@ -43,14 +44,23 @@ class Report(Printed):
     batches: int
     panes: int
     notes: tuple[str, ...]
+    file: str | None = None
+    _computed: ClassVar[Mapping[str, str]] = {"bytes": "size"}
+    _not_in_json: ClassVar[Collection[str]] = ("html",)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file, in the place of one that is there. Raises `OSError` if that cannot be written."""
         Path(path).write_text(self.html, encoding="utf-8")
 
-    def __str__(self) -> str:
-        shown = f"report of job {self.job!r}: {self.batches:,} batches, {self.panes:,} panes"
-        return "\n".join([shown, *self.notes])
+    @property
+    def size(self) -> int:
+        """The size of the page, in bytes."""
+        return len(self.html.encode())
+
+    def _described(self) -> Iterator[str]:
+        where = "" if self.file is None else f", in {self.file} ({format_bytes(self.size)})"
+        yield f"report of job {self.job!r}: {self.batches:,} batches and {self.panes:,} panes{where}"
+        yield from self.notes
 
     def _repr_html_(self) -> str:
         style = "width:100%;height:80vh;border:0"

@@ -6,7 +6,7 @@ is counted from the source, which is read again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
@@ -26,7 +26,7 @@ from panekeeper.diagnostics.what_if.trial import (
     opened_recording,
     produced,
 )
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Part, Result, TextTable, format_number
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN, SOURCE_PARTITION_COLUMN
 from panekeeper.recovery.storage.locations import Location
@@ -59,9 +59,21 @@ class Advised:
     behind: int | None
     figures: Figures
 
+    def row(self, rows: int) -> tuple[str, ...]:
+        """Return it as a row of the table of an advice, of so many rows."""
+        found, what = self.figures, "now" if self.share is None else f"{self.share} %"
+        return (
+            f"{us_text(self.delay_us)} ({what})",
+            f"{(rows - self.late) / rows if rows else 1.0:.4%}",
+            format_number(self.late),
+            "as recorded" if self.behind is None else format_number(self.behind),
+            *map(format_number, (found.refined_late, found.dropped_late, found.results)),
+            found.delay_text,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Advice(Displayed):
+class Advice(Result):
     """What watermark delays would have done in some batches of a job.
 
     Attributes:
@@ -80,10 +92,11 @@ class Advice(Displayed):
     begins: str
     delays: tuple[Advised, ...]
 
-    def _described(self) -> tuple[str, Mapping[str, Any]]:
-        delays = {f"watermark {us_text(one.delay_us)}": f"{one.late:,} late rows" for one in self.delays}
-        title = f"advice for job {self.job}, batches {self.first} to {self.last}"
-        return title, {"rows": self.rows, "begins": self.begins, "delays": delays}
+    def _described(self) -> Iterator[Part]:
+        head = f"job {self.job}, batches {self.first} to {self.last}, from {self.begins}"
+        yield f"{head}: {self.rows:,} rows with an event time"
+        heads = ("watermark", "in time", "late", "tried", "refined", "dropped", "results", "delay of results")
+        yield TextTable.of(heads, [one.row(self.rows) for one in self.delays])
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, as `panekeeper advise --json` prints them."""

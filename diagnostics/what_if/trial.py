@@ -21,18 +21,18 @@ from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 from panekeeper.diagnostics.inspector.written import files_of_batches, frame_of_files, rows_of_batches, table_path
 from panekeeper.diagnostics.replay.recorded_results import stored_groups
 from panekeeper.diagnostics.what_if import on_spark
-from panekeeper.diagnostics.what_if.comparison import Compared, Comparison, Produced, Run, Shape, Written
+from panekeeper.diagnostics.what_if.comparison import Compared, Comparison, Difference, Produced, Run, Shape, Written
 from panekeeper.diagnostics.what_if.options import with_options
 from panekeeper.diagnostics.what_if.recorded_input import RecordedTables, read_tables_of
 from panekeeper.diagnostics.what_if.rehearsal import COUNTS, Beginning, Rehearsal, Start
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Part, Result, TextTable, format_number, printable
 from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.job.declaration_record import upgraded_record, with_history
 from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
 from panekeeper.recovery.jobs.checkpoint import current_folder
 from panekeeper.recovery.jobs.recorded_rows import RecordedBatches, recorded_batches
-from panekeeper.recovery.rows_as_json import as_fields
+from panekeeper.recovery.rows_as_json import MORE, as_fields
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.storage.files import Files, LocalFiles
@@ -41,7 +41,7 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, CheckpointFolder, batch_numbers
 from panekeeper.state.checkpoint.job_record import JobRecord, read_ports
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
-from panekeeper.state.duration_text import us_text
+from panekeeper.state.duration_text import duration_text, us_text
 from panekeeper.state.history import BEFORE, in_force
 from panekeeper.state.store import MemoryStore
 from panekeeper.state.table_roles import role_of
@@ -71,6 +71,14 @@ class Results:
     results: int
     refinements: int
     delay_us: tuple[int, int, int] | None
+
+    @property
+    def delay_text(self) -> str:
+        """The least, the median and the greatest delay, as `1m, median 1m 30s, up to 2h`."""
+        if self.delay_us is None:
+            return "none"
+        least, median, greatest = (duration_text(one / 1_000_000) for one in self.delay_us)
+        return f"{least}, median {median}, up to {greatest}"
 
     @classmethod
     def of(cls, produced: Produced) -> Results:
@@ -110,7 +118,7 @@ class TriedWindow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial(Displayed):
+class Trial(Result):
     """A declaration that was tried over batches of a job.
 
     Attributes:
@@ -135,13 +143,13 @@ class Trial(Displayed):
     results: Comparison
     windows: Mapping[str, TriedWindow] = field(default_factory=dict)
 
-    def _described(self) -> tuple[str, Mapping[str, Any]]:
-        compared = {"results": self.results.counts()} | {
-            f"results of {name}": one.results.counts() for name, one in self.windows.items()
-        }
-        verdict = "no result differs" if self.is_same else "results differ"
-        title = f"trial of job {self.job}, batches {self.first} to {self.last}: {verdict}"
-        return title, {"changes": "\n".join(self.changes) or "none", "begins": self.begins, **compared}
+    def _described(self) -> Iterator[Part]:
+        yield f"job {self.job}, batches {self.first} to {self.last}, from {self.begins}"
+        yield from (f"  {one}" for one in self.changes or ("declared as recorded",))
+        yield from _compared(self, has_all=bool(self.windows))  # of several windows each has its own
+        for name, one in self.windows.items():
+            yield f"window {name}"
+            yield from _compared(one)
 
     @property
     def is_same(self) -> bool:
@@ -176,6 +184,54 @@ def _compared_fields(one: Trial | TriedWindow) -> dict[str, Any]:
             for one in results.first
         ],
     }
+
+
+_FIGURES = {
+    "rows": "rows",
+    "quarantined": "quarantined",
+    "refined_late": "late, in a refinement",
+    "dropped_late": "late, dropped",
+    "results": "results",
+    "refinements": "refinements",
+}
+_COUNTS = {
+    "same": "the same",
+    "changed": "changed",
+    "only_before": "only recorded",
+    "only_after": "only tried",
+    "open_before": "not yet recorded",
+    "open_after": "not yet tried",
+}
+
+
+def _compared(one: Trial | TriedWindow, *, has_all: bool = False) -> Iterator[Part]:
+    """Yield the figures side by side, and which results differ."""
+    sides, results = (one.recorded, one.tried), one.results
+    rows = [
+        (text, *(format_number(getattr(side, name)) for side in sides))
+        for name, text in _FIGURES.items()
+        if hasattr(one.tried, name)
+    ]
+    yield TextTable.of(("", "recorded", "tried"), [*rows, ("delay of results", *(side.delay_text for side in sides))])
+    counts = ", ".join(f"{count:,} {_COUNTS[name]}" for name, count in results.counts().items() if count)
+    yield f"newest results: {counts or 'none'}"
+    for side, names in (("recorded", results.columns_before), ("tried", results.columns_after)):
+        yield from (f"  column {name}: only {side}, not compared" for name in names)
+    yield from (printable(f"  {_difference_text(different)}") for different in results.first)
+    if results.changed + results.only_before + results.only_after > len(results.first) and not has_all:
+        yield f"  {MORE}"
+
+
+def _difference_text(one: Difference) -> str:
+    bounds, place = ("pane_start", "pane_end"), as_fields(dict(one.place))
+    shown = [f"{name}={value}" for name, value in place.items() if name not in bounds]
+    if "pane_start" in place:
+        shown.append("/".join(str(place[name]) for name in bounds))
+    before, after = (None if side is None else as_fields(dict(side)) for side in (one.before, one.after))
+    if before is None or after is None:
+        values, side = (after, "only tried") if before is None else (before, "only recorded")
+        return f"{' '.join([*shown, side])}: {', '.join(f'{name} {value}' for name, value in (values or {}).items())}"
+    return f"{' '.join(shown)}: {', '.join(f'{name} {value} -> {after[name]}' for name, value in before.items())}"
 
 
 def figures_fields(figures: Results) -> dict[str, Any]:

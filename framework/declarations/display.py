@@ -1,20 +1,22 @@
-"""How a declaration, a job, a savepoint or a batch is shown: a heading and a table, as HTML, as text, and by `rich`."""
+"""How a declaration, a job or a result is shown: one description of it, from which come text, HTML, JSON and `rich`."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime, timedelta
 from html import escape
-from typing import TYPE_CHECKING, Any
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from panekeeper.state.duration_text import us_text
+from panekeeper.state.duration_text import duration_text, us_text
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    from rich.console import RenderableType
 
 _KILO = 1000.0
+_PRE = "white-space:pre-wrap"
 
 
 def format_bytes(size: float) -> str:
@@ -28,6 +30,29 @@ def format_bytes(size: float) -> str:
             return f"{size:.3g} {unit}"
         size /= _KILO
     return f"{size:.3g} TB"
+
+
+def format_number(number: float | None) -> str:
+    """Return a number; "none" if there is none.
+
+    >>> format_number(1234567), format_number(None)
+    ('1,234,567', 'none')
+    """
+    return "none" if number is None else f"{round(number, 1):,}"
+
+
+def format_age(seconds: float | None) -> str:
+    """Return how long something is or was ago; "none" if that is not known."""
+    return "none" if seconds is None else duration_text(seconds)
+
+
+def printable(text: str) -> str:
+    r"""Return a text from a file in one line, without what a terminal would obey.
+
+    >>> printable("a\x1b[2J\nb")
+    'a\\x1b[2J\\nb'
+    """
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 def call_text(value: Any) -> str:
@@ -58,66 +83,126 @@ class Printed:
             setattr(cls, "__repr__", _text)  # noqa: B010 -- before `dataclass` makes one, with all that is within
 
     def _repr_html_(self) -> str:
-        return f'<pre style="white-space:pre-wrap">{escape(str(self))}</pre>'
+        return f'<pre style="{_PRE}">{escape(str(self))}</pre>'
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Rows of texts, below their heads if they have any; a text may have several lines."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    @classmethod
+    def of(cls, heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> TextTable:
+        """Return a table of values, each in one line; None is a dash."""
+        return cls([*heads], [["-" if one is None else printable(str(one)) for one in row] for row in rows])
 
 
 class Displayed(Printed, ABC):
-    """Is shown by what `_described` returns, a heading, and names with values; those of None are left out."""
+    """Is shown by what `_described` returns."""
 
     @abstractmethod
-    def _described(self) -> tuple[str, Mapping[str, Any]]:
-        """Return the heading, and what stands below it."""
+    def _described(self) -> Iterable[Part]:
+        """Return what is shown, from top to bottom; the first is a text, the heading."""
 
     def _repr_html_(self) -> str:
-        return html_table(*self._described())
+        return as_html(self)
 
     def __str__(self) -> str:
-        return text_table(*self._described())
+        return as_text(self)
 
-    def __rich__(self) -> Table:
-        from rich.table import Table  # called by rich only, so it is there
+    def __rich__(self) -> RenderableType:
+        from rich.console import Group  # called by rich only, so it is there
+        from rich.table import Table
         from rich.text import Text
 
-        title, values = self._described()
-        table = Table(title=Text(title, "bold"), title_justify="left", show_header=False, box=None, pad_edge=False)
-        for name, value in values.items():
-            if value is not None:
-                table.add_row(Text(name, "dim"), Text("\n".join(_lines(value))))
-        return table
+        shown: list[RenderableType] = []
+        for block in _blocks(self):
+            if isinstance(block, str):
+                shown.append(Text(block, "" if shown else "bold"))
+                continue
+            table = Table(show_header=bool(block.heads), box=None, pad_edge=False)
+            for at, head in enumerate(block.heads or ("name", "value")):
+                table.add_column(Text(head), style="" if block.heads or at else "dim")
+            for row in block.rows:
+                table.add_row(*map(Text, row))
+            shown.append(table)
+        return Group(*shown)
 
 
-def text_table(title: str, values: Mapping[str, Any]) -> str:
-    """Return lines with the same content as `html_table`.
+Part = str | Mapping[str, Any] | TextTable | Displayed
+"""Of a description: a text; names with values, of which those of None are left out; a table; another description."""
 
-    >>> print(text_table("job x: running", {"rows": 1234, "watermark": None, "errors": {"A": 1, "B": 2}}))
+
+class Result(Displayed):
+    """What a command of `panekeeper` prints: a dataclass, whose fields are those of its JSON."""
+
+    _computed: ClassVar[Mapping[str, str]] = {}
+    """Further fields of the JSON -> the property that each is."""
+    _not_in_json: ClassVar[Collection[str]] = ()
+    """Fields that the JSON does not have."""
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields, as `--json` prints them."""
+        own = {name: one for name, one in asdict(cast("Any", self)).items() if name not in self._not_in_json}
+        return own | {name: getattr(self, computed) for name, computed in self._computed.items()}
+
+
+def _blocks(*parts: Part) -> Iterator[str | TextTable]:
+    """Yield the texts and tables of a description."""
+    for part in parts:
+        if isinstance(part, Displayed):
+            yield from _blocks(*part._described())  # noqa: SLF001 -- a description is made for this
+        elif isinstance(part, Mapping):
+            yield TextTable((), [(name, "\n".join(_lines(one))) for name, one in part.items() if one is not None])
+        else:
+            yield part
+
+
+def as_text(*parts: Part) -> str:
+    """Return what is described as lines; the columns of a table have equal widths, but for the last.
+
+    >>> print(as_text("job x: running", {"rows": 1234, "watermark": None, "errors": {"A": 1, "B": 2}}))
     job x: running
       rows    1,234
       errors  A: 1
               B: 2
+    >>> print(as_text(TextTable.of("ab", [(12, None)])))
+    a   b
+    12  -
     """
-    shown = {name: _lines(value) for name, value in values.items() if value is not None}
-    width = max(map(len, shown), default=0)
-    lines = [
-        f"  {'' if at else name:<{width}}  {one}".rstrip()
-        for name, found in shown.items()
-        for at, one in enumerate(found)
-    ]
-    return "\n".join([title, *lines])
+    return "\n".join(line for block in _blocks(*parts) for line in _text_lines(block))
 
 
-def html_table(title: str, values: Mapping[str, Any]) -> str:
-    """Return HTML without a style of its own, so that it looks like the page; values of None are left out."""
-    rows = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th>'
-        f'<td style="text-align:left;overflow-wrap:anywhere">{_shown(value)}</td></tr>'
-        for name, value in values.items()
-        if value is not None
-    )
-    return f"<div><b>{escape(title)}</b><table>{rows}</table></div>"
+def _text_lines(block: str | TextTable) -> Iterator[str]:
+    if isinstance(block, str):
+        yield block
+        return
+    rows = [block.heads, *block.rows] if block.heads else [(f"  {name}", value) for name, value in block.rows]
+    cells = [line for row in rows for line in zip_longest(*(one.split("\n") for one in row), fillvalue="")]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    yield from ("  ".join(one.ljust(width) for one, width in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
-def _shown(value: Any) -> str:
-    return "<br>".join(map(escape, _lines(value)))
+def as_html(*parts: Part) -> str:
+    """Return the same as HTML without a style of its own, so that it looks like the page."""
+    return f"<div>{''.join(_html(block, is_heading=not at) for at, block in enumerate(_blocks(*parts)))}</div>"
+
+
+def _html(block: str | TextTable, *, is_heading: bool) -> str:
+    if isinstance(block, str):
+        return f"<b>{escape(block)}</b>" if is_heading else f'<pre style="{_PRE};margin:0">{escape(block)}</pre>'
+    first = "td" if block.heads else "th"
+    rows = ["".join(_cell("td" if at else first, one) for at, one in enumerate(row)) for row in block.rows]
+    if block.heads:
+        rows.insert(0, "".join(_cell("th", one) for one in block.heads))
+    return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
+
+
+def _cell(tag: str, text: str) -> str:
+    style = "text-align:left" + (";overflow-wrap:anywhere" if tag == "td" else "")
+    return f'<{tag} style="{style}">{escape(text).replace(chr(10), "<br>")}</{tag}>'
 
 
 def _lines(value: Any) -> list[str]:

@@ -24,6 +24,7 @@ from panekeeper.framework.core.job_spec import JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import Step
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.testing.declared_json import from_json, to_json
@@ -38,7 +39,7 @@ _AS_INT = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Capsule:
+class Capsule(Result):
     """A case: how a batch began, what came in it, and what should come out.
 
     Attributes:
@@ -114,6 +115,13 @@ class Capsule:
                 "state": None if self.after is None else _store_json(self.after),
             },
         }
+
+    def fields(self) -> dict[str, Any]:
+        """Return the same: it is printed as the file that it is."""
+        return self.to_json()
+
+    def _described(self) -> Iterator[str]:
+        yield json.dumps(self.to_json(), indent=1)
 
     @staticmethod
     def from_json(stored: Any) -> Capsule:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import DrainTimeout, JobFailed, JobNotRunning
 from panekeeper.recovery.jobs.checkpoint import current_folder
-from panekeeper.recovery.jobs.status import job_name
+from panekeeper.recovery.jobs.status import job_name, last_batches_text
 from panekeeper.recovery.storage.locations import files_at
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.clock import LAST_US, Deadline, format_time, now_us
@@ -28,6 +30,58 @@ from panekeeper.state.checkpoint.runs import read_end
 from panekeeper.state.duration_text import duration_text
 
 _POLL_SECONDS = 0.2
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWork:
+    """What a drained job has left open, as it recorded it: panes, kept rows, what is due next; None: not known."""
+
+    panes: int | None
+    rows: int | None
+    next_due: str | None
+    next_watermark: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrainedJob(Result):
+    """A job of another process that was drained.
+
+    Attributes:
+        checkpoint: its folder or URL.
+        job: its name.
+        state: how it ended: "ended", or "flushed".
+        last_offset: number of the last batch begun.
+        last_commit: number of the last batch committed.
+        resumable: whether its next start resumes it.
+        seconds: how long the drain took.
+        batch: the last batch that it has recorded.
+        open: what it left open; None, and `batch` too, if the job has not recorded it.
+    """
+
+    checkpoint: str
+    job: str
+    state: str
+    last_offset: int | None
+    last_commit: int | None
+    resumable: bool
+    seconds: float
+    batch: int | None = None
+    open: OpenWork | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields, without what the job has not recorded."""
+        return {name: one for name, one in super().fields().items() if self.open or name not in ("batch", "open")}
+
+    def _described(self) -> Iterator[str]:
+        yield f"job {self.job!r} in {self.checkpoint}: {self.state} after {duration_text(self.seconds)}"
+        next_start = "the next start resumes there" if self.resumable else "its windows are closed for good"
+        yield f"{last_batches_text(self.last_offset, self.last_commit)}; {next_start}"
+        if self.open is not None:
+            known = {"panes": self.open.panes, "rows": self.open.rows}
+            listed = ", ".join(f"{name} {number}" for name, number in known.items() if number is not None)
+            yield f"still open: {listed or 'not known'}"
+            if self.open.next_due is not None:
+                yield f"next due: {self.open.next_due}"
 
 
 def checkpoint_folder(checkpoint: str, s3: S3Options | None = None) -> CheckpointFolder:
@@ -47,12 +101,11 @@ def drain(
     timeout: Duration = 300.0,
     now: Callable[[], int] = now_us,
     sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, Any]:
+) -> DrainedJob:
     """Drain the job that runs on a checkpoint, and return once it has ended and no batch is uncommitted.
 
-    Returns checkpoint, job, state, last_offset, last_commit, resumable, seconds (how long it took); batch and open (the
-    work that the job left open), if the job has recorded them. Raises `JobNotRunning` if no job runs there, or it
-    crashed meanwhile; `JobFailed` if it failed before it had drained; `DrainTimeout`.
+    Raises `JobNotRunning` if no job runs there, or it crashed meanwhile; `JobFailed` if it failed before it had
+    drained; `DrainTimeout`.
     """
     folder = current_folder(root)
     job_name(folder)
@@ -72,7 +125,7 @@ def drain(
         )
     while (batches := last_batches(folder))[0] != batches[1]:  # 3
         _wait(folder, owner, deadline, sleep)
-    return _drain_result(folder, owner, batches, seconds=(now() - began) / 1e6)
+    return _drained(folder, owner, batches, seconds=(now() - began) / 1e6)
 
 
 def _still_runs(folder: CheckpointFolder, owner: LeaseOwner, now: int) -> bool:
@@ -98,31 +151,31 @@ def _wait(folder: CheckpointFolder, owner: LeaseOwner, deadline: Deadline, sleep
     sleep(min(_POLL_SECONDS, left))
 
 
-def _drain_result(
+def _drained(
     folder: CheckpointFolder, owner: LeaseOwner, batches: tuple[int | None, int | None], *, seconds: float
-) -> dict[str, Any]:
+) -> DrainedJob:
     end = read_end(folder)
     if end.get("token") != owner.token:
         end = {}  # of another job, which has the lease now
     flushed = is_flushed(folder)
-    result = {
-        "checkpoint": folder.root,
-        "job": owner.name,
-        "state": "flushed" if flushed else end.get("state", "ended"),
-        "last_offset": batches[0],
-        "last_commit": batches[1],
-        "resumable": not flushed,
-        "seconds": round(seconds, 1),
-    }
     left = {"batch": end["batch"], "open": _open_work(end["open"])} if {"batch", "open"} <= end.keys() else {}
-    return result | left
+    return DrainedJob(
+        checkpoint=folder.root,
+        job=owner.name,
+        state="flushed" if flushed else end.get("state", "ended"),
+        last_offset=batches[0],
+        last_commit=batches[1],
+        resumable=not flushed,
+        seconds=round(seconds, 1),
+        **left,
+    )
 
 
-def _open_work(left: Mapping[str, Any]) -> dict[str, Any]:
+def _open_work(left: Mapping[str, Any]) -> OpenWork:
     """Return the open work as a job has recorded it, its times as text; what is after the year 9999 is never due."""
     due = {name: at for name in ("next_due", "next_watermark") if (at := left.get(name)) is not None and at <= LAST_US}
     times = {name: format_time(due[name]) if name in due else None for name in ("next_due", "next_watermark")}
-    return {"panes": left.get("panes"), "rows": left.get("tuples"), **times}
+    return OpenWork(panes=left.get("panes"), rows=left.get("tuples"), **times)
 
 
 def _no_job_message(folder: CheckpointFolder, owner: LeaseOwner | None) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
+from panekeeper.framework.declarations.display import Part, Result, TextTable, format_age, format_number, printable
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.recovery.errors import ArchiveError, ArchiveNotFound
@@ -20,6 +22,37 @@ DEPTH = 5
 
 _SAVEPOINTS = {"blobs", "savepoints"}
 _Found = tuple[Files, str | None]  # a checkpoint, and why its folder could not be listed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fleet(Result):
+    """Some jobs: a table of them, and below it why a job is not healthy."""
+
+    jobs: tuple[JobStatus, ...]
+
+    def _described(self) -> Iterator[Part]:
+        if not self.jobs:
+            yield "no jobs"
+            return
+        rows = [_row_shown(one) for one in self.jobs]
+        yield TextTable.of(rows[0], [row.values() for row in rows])
+        yield from (printable(f"{one.checkpoint}: {one.why}") for one in self.jobs if one.health != "healthy")
+
+
+def _row_shown(one: JobStatus) -> dict[str, str]:
+    return {
+        "job": one.job or "?",
+        "state": one.state,
+        "health": one.health,
+        "batch": format_number(one.last_commit),
+        "last batch": format_age(one.last_batch_age),
+        "lag": format_age(one.watermark_lag),
+        "behind": format_number(one.rows_behind),
+        "rows/s": format_number(one.rows_per_second),
+        "savepoint": format_age(None if one.last_savepoint is None else one.last_savepoint.age),
+        "resumable": "yes" if one.resumable else "no",
+        "checkpoint": one.checkpoint,
+    }
 
 
 def list_jobs(

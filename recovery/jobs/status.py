@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from panekeeper.framework.declarations.display import Result, format_age, format_number
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.epochs import read_begin
@@ -52,7 +53,7 @@ class NewestSavepoint:
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobStatus:
+class JobStatus(Result):
     """The status of the job of a checkpoint. Times are ISO 8601, ages and lags are seconds; None: not known.
 
     Attributes:
@@ -133,6 +134,46 @@ class JobStatus:
     tick_error: str | None = None
     last_savepoint: NewestSavepoint | None = None
 
+    def _described(self) -> Iterator[str]:
+        yield f"job {self.job!r} in {self.checkpoint}: {self._running_text}"
+        yield f"health: {self.health}, {self.why}"
+        yield last_batches_text(self.last_offset, self.last_commit)
+        if self.watermark is not None:
+            yield f"watermark: {self.watermark}, {format_age(self.watermark_lag)} behind the present"
+        yield from _counts_lines(
+            {"rows/s": self.rows_per_second, "rows behind": self.rows_behind, "open panes": self.open_panes}
+        )
+        since = f"since its start at {self.counted_since}: " if self.counted_since else ""
+        counts = {"rows": self.rows, "late": self.late, "too late": self.dropped, "quarantined": self.quarantined}
+        yield from (f"{since}{one}" for one in _counts_lines(counts | {"missed panes": self.missed_panes or None}))
+        if self.errors:
+            errors = ", ".join(f"{reason} {count:,}" for reason, count in self.errors.items())
+            yield f"{since}could not be computed: {errors}"
+        if (saved := self.last_savepoint) is not None:
+            yield f"last savepoint: {saved.name} of batch {saved.batch}, {saved.made_at}, {saved.location}"
+        yield "resumable: " + ("yes" if self.resumable else f"no, {self.why_not}")
+
+    @property
+    def _running_text(self) -> str:
+        process = f"process {self.pid} on {self.host}"
+        if self.running:
+            return f"running since {self.since}, {process}"
+        if self.state == "lost":
+            return f"not running; {process} crashed, last heartbeat {self.seen}"
+        return f"not running; {self.state} {self.stopped or ''}".rstrip()
+
+
+def last_batches_text(begun: int | None, committed: int | None) -> str:
+    """Return the last batches in words."""
+    return f"last batch begun: {format_number(begun)}, committed: {format_number(committed)}"
+
+
+def _counts_lines(counts: Mapping[str, float | None]) -> Iterator[str]:
+    """Yield those of some numbers that are known, in a line; nothing if none is."""
+    known = [f"{name}: {format_number(number)}" for name, number in counts.items() if number is not None]
+    if known:
+        yield ", ".join(known)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
@@ -146,6 +187,10 @@ class Limits:
     age: float | None = None
     rows: int | None = None
     errors: int | None = None
+
+
+_AS_REPORTED = ("rows_behind", "rows", "late", "dropped", "missed_panes", "quarantined", "errors", "state_bytes")
+"""Fields of a status that are as the job reports them (`RunTotals.progress`)."""
 
 
 def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callable[[], int] = now_us) -> JobStatus:
@@ -169,6 +214,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
     why_not = _not_resumable_reason(folder, begun, committed, flushed=flushed)
     report = read_report(folder)
     progress, still_open = (found if isinstance(found := report.get(one), dict) else {} for one in ("progress", "open"))
+    reported: dict[str, Any] = {name: progress.get(name) for name in _AS_REPORTED}
     found = JobStatus(
         checkpoint=folder.root,
         job=name,
@@ -189,16 +235,9 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         watermark=_time(progress.get("watermark")),
         watermark_lag=_age(at, progress.get("watermark")),
         rows_per_second=progress.get("rows_per_second") if running else None,
-        rows_behind=progress.get("rows_behind"),
         counted_since=_time(progress.get("since")),
-        rows=progress.get("rows"),
-        late=progress.get("late"),
-        dropped=progress.get("dropped"),
-        missed_panes=progress.get("missed_panes"),
-        quarantined=progress.get("quarantined"),
-        errors=progress.get("errors"),
         open_panes=still_open.get("panes"),
-        state_bytes=progress.get("state_bytes"),
+        **reported,
         no_tick_since=_time(progress.get("no_tick_since")) if running else None,
         tick_error=progress.get("tick_error") if running else None,
         last_savepoint=_newest_savepoint(folder, at),

@@ -12,12 +12,13 @@ others alone have, there is nothing to take back: it stays as it is.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.delta_log import (
     COMMIT,
@@ -306,7 +307,7 @@ class TableVersionChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RestorePreview:
+class RestorePreview(Result):
     """What a restore changes, or would change.
 
     Attributes:
@@ -322,6 +323,7 @@ class RestorePreview:
         epoch: the new one.
         remade: role -> path of the tables that are gone, which the next start makes.
         filled: roles of the views among them that it makes from the log; the others begin empty.
+        dry_run: nothing was changed.
     """
 
     name: str
@@ -335,6 +337,21 @@ class RestorePreview:
     epoch: int
     remade: Mapping[str, str]
     filled: tuple[str, ...]
+    dry_run: bool = field(default=False, compare=False)
+
+    def _described(self) -> Iterator[str]:
+        was, are = ("would be", "would be") if self.dry_run else ("was", "are")
+        changed = f"{self.checkpoint} {was} {'taken back' if self.replaces else 'created'}"
+        size = f"{self.files} files, {format_bytes(self.bytes)}"
+        yield f"{changed}: {size}; the job resumes after batch {self.batch}, epoch {self.epoch}"
+        if self.forgotten is not None:
+            first, last = self.forgotten
+            yield f"batches {first} to {last} {are} discarded"
+        for role, table in self.tables.items():
+            yield f"table {role}: {table.path} from version {table.old} to {table.new}"
+        for role, path in self.remade.items():
+            how = "from the log" if role in self.filled else "empty"
+            yield f"table {role}: {path} is gone; the next start makes it {how}"
 
 
 def preview_restore(

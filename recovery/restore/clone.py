@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import shlex
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.recovery.errors import DamagedSavepoint, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding
@@ -43,12 +44,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Clone:
+class Clone(Result):
     """A clone that was made of a savepoint: its checkpoint, and the paths of its tables by their roles."""
 
     name: str
     checkpoint: str
     tables: Mapping[str, str]
+
+    def _described(self) -> Iterator[str]:
+        yield f"savepoint {self.name} was cloned: checkpoint {self.checkpoint}"
+        yield from (f"table {role}: {path}" for role, path in self.tables.items())
 
 
 def clone(

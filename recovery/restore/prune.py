@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.framework.declarations.errors import CheckpointInUse
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, holding, running_on
@@ -14,13 +16,17 @@ from panekeeper.state.checkpoint.epochs import POINTER_FILE, epoch_folder, epoch
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrunedEpochs:
+class PrunedEpochs(Result):
     """What was removed of a checkpoint: the folders of these epochs, and their size in bytes."""
 
     checkpoint: str
     current: int
     removed: tuple[int, ...]
     bytes: int
+
+    def _described(self) -> Iterator[str]:
+        removed = ", ".join(map(str, self.removed)) or "none"
+        yield f"former epochs removed: {removed}; {format_bytes(self.bytes)}; epoch {self.current} is current"
 
 
 def is_checkpoint(place: Location, s3: S3Options | None = None) -> bool:

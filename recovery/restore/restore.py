@@ -154,7 +154,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
             if not completes:
                 with checked_copy(archive, manifest, progress) as copy:
                     _fitting_record(copy, manifest, {role: table.path for role, table in manifest.tables.items()})
-            return preview
+            return replace(preview, dry_run=True)
         paths = [table.path for table in manifest.tables.values()]
         session = cache(lambda: session_for(paths, spark, s3))
         named = {place_of(str(path)) for path in tables}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.recovery.errors import (
     DamagedSavepoint,
     NoSuchSavepoint,
@@ -42,7 +43,7 @@ _MAX_LISTED = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifyResult:
+class VerifyResult(Result):
     """What `verify` has read, and how many stored values were decoded; None without `deep`."""
 
     name: str
@@ -50,9 +51,18 @@ class VerifyResult:
     bytes: int
     values: int | None
 
+    def _described(self) -> Iterator[str]:
+        size = f"{self.files} files, {format_bytes(self.bytes)}"
+        yield f"savepoint {self.name} is intact: {size}{decoded_text(self.values)}"
+
+
+def decoded_text(values: int | None) -> str:
+    """Return what follows in a line on a savepoint whose stored values were decoded; nothing if they were not."""
+    return "" if values is None else f"; {values} stored values decoded"
+
 
 @dataclass(frozen=True, kw_only=True)
-class PruneResult:
+class PruneResult(Result):
     """Which savepoints `prune` has removed and kept, and how many blobs, which no savepoint needs any more.
 
     While savepoints were `being_made` there, no blob was removed.
@@ -63,6 +73,35 @@ class PruneResult:
     blobs: int
     bytes: int
     being_made: int = 0
+
+    def _described(self) -> Iterator[str]:
+        removed = ", ".join(self.removed) or "none"
+        if self.being_made:
+            removed += "; a savepoint is being made there, so files are kept until the next prune"
+        kept = f"{len(self.kept)} savepoints are kept"
+        yield f"removed: {removed}; {self.blobs} files, {format_bytes(self.bytes)}; {kept}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavepointList(Result):
+    """The savepoints of a location: name -> manifest, or the error of one that cannot be read."""
+
+    savepoints: Mapping[str, Manifest | SavepointError]
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields."""
+        rows = [
+            {"name": name, "problem": str(one)} if isinstance(one, SavepointError) else one.summary()
+            for name, one in self.savepoints.items()
+        ]
+        return {"savepoints": rows}
+
+    def _described(self) -> Iterator[str]:
+        for name, one in self.savepoints.items():
+            if isinstance(one, SavepointError):
+                yield f"{name}: {one}"
+            else:
+                yield f"{name}: {one.made_at_text}, job {one.job}, batch {one.batch}, {format_bytes(one.size)}"
 
 
 def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:

@@ -19,12 +19,12 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from panekeeper.framework.declarations.display import Displayed, format_bytes
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version, read_table
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
@@ -36,7 +36,7 @@ from panekeeper.recovery.jobs.checkpoint import (
 )
 from panekeeper.recovery.jobs.tables import require_own_tables, versions_after_batch
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
-from panekeeper.recovery.savepoint.catalog import require_no_overlap
+from panekeeper.recovery.savepoint.catalog import decoded_text, require_no_overlap
 from panekeeper.recovery.savepoint.checkpoint_snapshot import (
     CheckpointSnapshot,
     batch_with_control_file,
@@ -86,11 +86,12 @@ _log = logger("savepoint")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Savepoint(Displayed):
+class Savepoint(Result):
     """A savepoint that was made: where it is, and what it consists of.
 
     `bytes_sent` is the size of the contents that were sent, equal ones once; `bytes_reused` of those that the location
     had. `values` is how many stored values were decoded; None without `decode`.
+    `warnings` are of tables that forget the version of the savepoint too soon; the command alone looks for them.
     """
 
     location: str
@@ -98,13 +99,21 @@ class Savepoint(Displayed):
     bytes_sent: int
     bytes_reused: int
     values: int | None
+    warnings: tuple[str, ...] = ()
+    _not_in_json: ClassVar[Collection[str]] = ("manifest",)
 
-    def _described(self) -> tuple[str, dict[str, Any]]:
-        manifest = self.manifest
-        shown = {"location": self.location, "job": manifest.job, "made at": manifest.made_at, "batch": manifest.batch}
-        shown |= {"unfinished": manifest.unfinished, "files": len(manifest.files), "size": format_bytes(manifest.size)}
-        sent = {"sent": format_bytes(self.bytes_sent), "reused": format_bytes(self.bytes_reused)}
-        return f"savepoint {manifest.name}", {**shown, **sent}
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields: the manifest in short, and the rest."""
+        return self.manifest.summary() | super().fields()
+
+    def _described(self) -> Iterator[str]:
+        made, sent, reused = self.manifest, format_bytes(self.bytes_sent), format_bytes(self.bytes_reused)
+        what = f"savepoint {made.name} of job {made.job} as of batch {made.batch:,} is in {self.location}"
+        yield f"{what}: {len(made.files)} files, {sent} sent, {reused} reused{decoded_text(self.values)}"
+        if made.unfinished is not None:
+            yield f"batch {made.unfinished} was begun and not committed; it is not in the savepoint"
+        if not made.tables:
+            yield "this checkpoint names no Delta tables, so a restore will leave all tables as they are"
 
 
 def savepoint(  # noqa: PLR0913 -- all but two have a default that fits

@@ -15,11 +15,12 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from typing import Any
 
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.recovery.errors import (
     DamagedSavepoint,
     ForeignManifest,
@@ -104,7 +105,7 @@ def savepoint_of_file(file: str) -> str | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class Manifest(Result):
     """A savepoint.
 
     Attributes:
@@ -150,6 +151,31 @@ class Manifest:
     def blobs(self) -> dict[str, int]:
         """Name of each blob that it needs -> its size in bytes."""
         return {file.blob: file.size for file in self.files}
+
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields, with the time to the second."""
+        return {**super().fields(), "made_at": self.made_at_text, "bytes": self.size}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the fields of a list of savepoints: how many files it has, and the versions of the tables."""
+        own = {name: getattr(self, name) for name in ("name", "job", "batch", "unfinished")}
+        tables = {role: table.version for role, table in self.tables.items()}
+        return {**own, "made_at": self.made_at_text, "files": len(self.files), "bytes": self.size, "tables": tables}
+
+    @property
+    def made_at_text(self) -> str:
+        """When it was made, to the second."""
+        return self.made_at.isoformat(timespec="seconds")
+
+    def _described(self) -> Iterator[str]:
+        shown = self.fields()
+        first = ("name", "made_at", "job", "job_id", "epoch", "checkpoint", "batch", "unfinished", "state_version")
+        yield from (f"{name}: {shown[name]}" for name in first)
+        for role, table in self.tables.items():
+            yield f"table {role}: {table.path} at version {table.version}"
+        for group in ("versions", "declaration", "settings"):
+            yield from (f"{group} {name}: {value}" for name, value in shown[group].items())
+        yield f"files: {len(self.files)}, {format_bytes(self.size)}"
 
     def noted(self, location: str) -> LastSavepoint:
         """Return what a checkpoint records of it if it is the newest one there, in this location."""

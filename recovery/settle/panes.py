@@ -182,6 +182,26 @@ class SettledPane:
             "after": None if self.after is None else as_fields(self.after),
         }
 
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of a table, by the heads of that."""
+        shown = self.fields()
+        first = {name: shown[name] for name in ("window",) if name in shown}
+        pane = {"pane": f"{shown['pane_start']}/{shown['pane_end']}", "rows": self.rows, "outcome": shown["outcome"]}
+        result = result_text(shown["before"], shown["after"])
+        return {**first, **shown["key"], **pane, "refinement": self.refinement, "result": result}
+
+
+def result_text(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    """Return what a settlement changes in a result.
+
+    >>> result_text({"n": 1, "worst": 7}, {"n": 2, "worst": 7}), result_text(None, {"n": 1})
+    ('n: 1 -> 2', 'n: none -> 1')
+    """
+    if after is None:
+        return "-"
+    olds = {name: "none" if before is None else before[name] for name in after}
+    return ", ".join(f"{name}: {olds[name]} -> {new}" for name, new in after.items() if olds[name] != new) or "-"
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewRows:

@@ -34,7 +34,7 @@ import numpy as np
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.quarantine import LATE, USER_ERROR
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Part, Result, TextTable
 from panekeeper.framework.declarations.errors import DeclarationError, IncompatibleCheckpoint, SinkError
 from panekeeper.framework.engine.job.batch_journal import newest_by
 from panekeeper.framework.engine.job.calendar_edges import stored_headers
@@ -59,6 +59,7 @@ from panekeeper.recovery.jobs.checkpoint import (
 )
 from panekeeper.recovery.jobs.recorded_rows import recorded_batches, require_job
 from panekeeper.recovery.jobs.tables import require_own_tables
+from panekeeper.recovery.rows_as_json import MORE
 from panekeeper.recovery.settle.panes import (
     NewRows,
     Outcome,
@@ -97,7 +98,7 @@ REASONS = (LATE, USER_ERROR)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settlement(Displayed):
+class Settlement(Result):
     """What a settlement has done, or would do.
 
     Attributes:
@@ -106,6 +107,7 @@ class Settlement(Displayed):
         batch: the last batch, whose rows are the last ones that count.
         dry_run: nothing was written.
         panes: each partition and pane with quarantined rows, by the start of the pane.
+        limit: how many of those with another result, or none yet, are shown, and are in the fields.
     """
 
     checkpoint: str
@@ -113,22 +115,46 @@ class Settlement(Displayed):
     batch: int
     dry_run: bool
     panes: tuple[SettledPane, ...]
+    limit: int = 100
 
-    def _described(self) -> tuple[str, Mapping[str, Any]]:
-        title = f"settlement of job {self.job} as of batch {self.batch}" + (", nothing written" * self.dry_run)
-        return title, {"panes": {outcome.value: count for outcome, count in self.counts.items()}}
+    def _described(self) -> Iterator[Part]:
+        words = {
+            Outcome.SETTLED: "would be settled" if self.dry_run else "were settled",
+            Outcome.UNCHANGED: "stay as they are",
+            Outcome.OPEN: "are open, and wait until they are closed",
+            Outcome.AHEAD: "are left, as they have rows that were ahead of the clock",
+            Outcome.NO_ROWS: "are left, as the source has no row of them",
+        }
+        counts = ", ".join(f"{count} {words[outcome]}" for outcome, count in self.counts.items() if count)
+        yield f"panes of job {self.job} with quarantined rows, as of batch {self.batch}: {counts or 'none'}"
+        changed = self._changed
+        if shown := changed[: self.limit]:
+            rows = [one.row() for one in shown]
+            yield TextTable.of(rows[0], [row.values() for row in rows])
+            if len(changed) > self.limit:
+                yield MORE
+
+    @property
+    def _changed(self) -> list[SettledPane]:
+        return [one for one in self.panes if one.outcome is not Outcome.UNCHANGED]
 
     @property
     def counts(self) -> dict[Outcome, int]:
         """Return how many panes have each outcome."""
         return {outcome: sum(pane.outcome is outcome for pane in self.panes) for outcome in Outcome}
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the source has rows of each pane."""
+        return not self.counts[Outcome.NO_ROWS]
+
     def fields(self) -> dict[str, Any]:
         """Return the settlement as JSON-able fields, as `panekeeper settle --json` prints it."""
         return {
             **{name: getattr(self, name) for name in ("checkpoint", "job", "batch", "dry_run")},
             "counts": {outcome.value: count for outcome, count in self.counts.items()},
-            "panes": [pane.fields() for pane in self.panes],
+            "panes": [pane.fields() for pane in self._changed[: self.limit]],
+            "more": len(self._changed) > self.limit,
         }
 
 

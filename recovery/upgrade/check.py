@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.display import Result, printable
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.engine.job.start import port_delay
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -62,10 +63,11 @@ _BY_SEVERITY = list(Compatibility)
 
 
 @dataclass(frozen=True, kw_only=True)
-class UpgradeReport:
+class UpgradeReport(Result):
     """What a resume with another declaration would mean for each part of a job, an item each: what is changed first.
 
-    `savepoint` is its name; empty for the last batch of the checkpoint.
+    `savepoint` is its name; empty for the last batch of the checkpoint. `tried` is what a trial of the declaration has
+    found, or why it could not be tried; None if nothing was tried.
     """
 
     savepoint: str
@@ -73,6 +75,7 @@ class UpgradeReport:
     job: str
     new_job: str
     items: tuple[Change, ...]
+    tried: Result | str | None = None
 
     @property
     def verdict(self) -> Compatibility:
@@ -93,7 +96,23 @@ class UpgradeReport:
             for item in self.items
         ]
         names = {name: getattr(self, name) for name in ("savepoint", "checkpoint", "job", "new_job")}
-        return {**names, "verdict": self.verdict.value, "items": items}
+        found = {**names, "verdict": self.verdict.value, "items": items}
+        if self.tried is not None:
+            found["tried"] = {"problem": self.tried} if isinstance(self.tried, str) else self.tried.fields()
+        return found
+
+    def _described(self) -> Iterator[str]:
+        of = f"savepoint {self.savepoint}" if self.savepoint else f"checkpoint {self.checkpoint}"
+        yield f"{of} of job {self.job} and {self.new_job}: {self.verdict.value}"
+        for item in filter(is_changed, self.items):
+            yield f"  {item.item}: {item.compatibility.value} ({item.why})"
+            yield from (f"      {one}" for one in (*item.differences, item.advice) if str(one))
+        if same := [item.item for item in self.items if not is_changed(item)]:
+            yield f"  unchanged: {', '.join(same)}"
+        if isinstance(self.tried, str):
+            yield f"not tried: {printable(self.tried)}"
+        elif self.tried is not None:
+            yield f"tried: {self.tried}"
 
 
 def is_changed(item: Change) -> bool:

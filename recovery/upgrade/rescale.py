@@ -12,12 +12,14 @@ start completes the change.
 
 from __future__ import annotations
 
+import shlex
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder, require_stopped
@@ -45,7 +47,7 @@ _REPARTITIONER = "_streamingCheckpointManager"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rescaled:
+class Rescaled(Result):
     """What was changed.
 
     Attributes:
@@ -67,6 +69,14 @@ class Rescaled:
     values: int
     busiest: int
     idle: int
+
+    def _described(self) -> Iterator[str]:
+        before = f"before: {self.old}; {self.values} stored values were compared and are the same"
+        yield f"{self.checkpoint} has {self.new} shuffle partitions now ({before})"
+        yield f"to undo it: panekeeper restore {shlex.quote(self.location)} {shlex.quote(self.savepoint)}"
+        yield f"at most {self.busiest} key groups share a shuffle partition"
+        if self.idle:
+            yield f"{self.idle} shuffle partitions have no key group and do nothing"
 
 
 def rescale(

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from panekeeper.framework.declarations.display import Displayed
+from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.session.s3_settings import is_s3
@@ -84,7 +84,7 @@ class TableUpkeep:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Upkeep(Displayed):
+class Upkeep(Result):
     """What was done with each table of a checkpoint, and how many savepoints have a version of one."""
 
     checkpoint: str
@@ -92,11 +92,20 @@ class Upkeep(Displayed):
     dry_run: bool
     savepoints: int
     tables: tuple[TableUpkeep, ...]
+    _computed: ClassVar[Mapping[str, str]] = {"complete": "is_complete"}
 
-    def _described(self) -> tuple[str, Mapping[str, Any]]:
-        title = f"upkeep of job {self.job}" + (", nothing changed" * self.dry_run)
-        tables = {one.role: one.problem or "done" for one in self.tables}
-        return title, {"checkpoint": self.checkpoint, "savepoints": self.savepoints, "tables": tables}
+    def _described(self) -> Iterator[str]:
+        yield f"tables of job {self.job} ({self.checkpoint}); {self.savepoints} savepoints have them"
+        done = "would be" if self.dry_run else "were"
+        for table in self.tables:
+            small = "small files" if table.compacted is None else f"{table.compacted} small files"
+            parts = [f"{small} {done} compacted{'' if self.dry_run else f' into {table.added}'}"]
+            if table.retained_hours is not None:
+                parts.append(f"{table.removed} unused files {done} removed ({format_bytes(table.bytes)})")
+            if table.kept:
+                parts.append(f"{table.kept} are kept for savepoints")
+            yield f"{table.role}: {', '.join(parts)}"
+            yield from (f"    {line}" for line in (table.problem, *table.notes) if line)
 
     @property
     def is_complete(self) -> bool:

@@ -12,7 +12,7 @@ import sys
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JError
@@ -21,6 +21,7 @@ from panekeeper.cli.command import Command, ExitCode
 from panekeeper.cli.commands import COMMANDS
 from panekeeper.cli.main import main
 from panekeeper.framework.builder.places import qualified_path
+from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.recovery.errors import ArchiveError
 from panekeeper.recovery.storage.locations import files_at
@@ -36,11 +37,11 @@ class Failing:
     def __init__(self, error: BaseException, cause: BaseException | None = None) -> None:
         self.error, self.cause = error, cause
 
-    def run(self, options: argparse.Namespace) -> dict[str, Any]:
+    def run(self, options: argparse.Namespace) -> Result:
         raise self.error from self.cause
 
     def installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        one = Command(name="fail", help="", arguments=(), run=self.run, lines=str)
+        one = Command(name="fail", help="", arguments=(), run=self.run)
         monkeypatch.setitem(COMMANDS, "fail", one)
 
 
@@ -77,7 +78,7 @@ def test_a_command_that_is_told_to_end_releases_what_it_holds(
     """A lease, the process of a drill: nothing is left until a timeout. The exit code is that of SIGTERM."""
     released = []
 
-    def run(_: argparse.Namespace) -> dict[str, Any]:
+    def run(_: argparse.Namespace) -> Result:
         try:
             os.kill(os.getpid(), number)
             raise AssertionError("it goes on")

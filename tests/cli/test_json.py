@@ -1,9 +1,13 @@
-"""Each command prints its result as one JSON object, with all that its lines for people are made of."""
+"""Each command prints its result as one JSON object; the lines for people, and a page, are of the same result."""
 
 from __future__ import annotations
 
 import json
+import re
+from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import replace
+from html import unescape
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +16,7 @@ from deltalake import DeltaTable
 
 from panekeeper.cli.commands import COMMANDS
 from panekeeper.cli.main import main
+from panekeeper.framework.declarations.display import Result, as_html
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from tests.fake_checkpoint import FakeCheckpoint
 
@@ -38,9 +43,13 @@ LINES: dict[str, Callable[[FakeCheckpoint, str], list[list[str]]]] = {
 
 @pytest.mark.parametrize("name", LINES)
 def test_what_a_command_prints_is_one_json_object(
-    name: str, job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    name: str,
+    job: FakeCheckpoint,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its results, on checkpoints and savepoints whole and damaged."""
+    """Its results, on checkpoints and savepoints whole and damaged; each line of the text is on the page, too."""
     to = str(tmp_path / "savepoints")
     assert main(["savepoint", job.root, "one", "--to", to, "--no-decode"]) == 0
     (tmp_path / "savepoints/savepoints/bad.json").write_text("{")
@@ -54,11 +63,27 @@ def test_what_a_command_prints_is_one_json_object(
         job.tables(log=str(tmp_path / "log"))
     if name in {"prune", "maintain"}:
         (tmp_path / "savepoints/savepoints/bad.json").unlink()
+    results: list[Result] = []
+    command = COMMANDS[name]
+
+    def run(options: Namespace) -> Result:
+        results.append(command.run(options))
+        return results[-1]
+
+    monkeypatch.setitem(COMMANDS, name, replace(command, run=run))
     for arguments in LINES[name](job, to):
         capsys.readouterr()
         assert main([*arguments, "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)
-        assert COMMANDS[name].lines(found)
+        assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(results[-1].fields(), default=str))
+        page = words(unescape(re.sub(r"<[^>]+>", " ", as_html(results[-1]))))
+        lines = str(results[-1]).splitlines()
+        assert lines
+        assert [line for line in lines if words(line) not in page] == []
+
+
+def words(text: str) -> str:
+    """Return a text with one blank between its words."""
+    return " ".join(text.split())
 
 
 def test_every_command_is_checked() -> None:

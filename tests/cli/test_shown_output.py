@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from panekeeper.cli.output import advise_lines, jobs_lines, maintain_lines, plan_lines, try_lines
 from panekeeper.diagnostics.what_if.advise import Advice, Advised
 from panekeeper.diagnostics.what_if.comparison import Comparison, Difference
 from panekeeper.diagnostics.what_if.trial import Figures, Results, Trial, TriedWindow
+from panekeeper.recovery.jobs.fleet import Fleet
 from panekeeper.recovery.jobs.status import JobStatus, Limits, NewestSavepoint, with_health
+from panekeeper.recovery.upgrade.check import UpgradeReport
 from panekeeper.recovery.upkeep.maintain import TableUpkeep, Upkeep
+from panekeeper.state.compatibility import Change, Compatibility
 from tests.project.sources import ROOT, blocks_of
 
 
@@ -53,8 +55,8 @@ def test_the_table_of_jobs_is_as_the_guide_shows_it() -> None:
         resumable=False,
         why_not="job.json is missing: restore the job from a savepoint",
     )
-    fields = {"jobs": [asdict(with_health(one, Limits())) for one in (orders, quotes, trades)]}
-    assert jobs_lines(fields) == shown("operations.md", "job  ")
+    fleet = Fleet(jobs=tuple(with_health(one, Limits()) for one in (orders, quotes, trades)))
+    assert str(fleet) == shown("operations.md", "job  ")
 
 
 def test_the_output_of_an_upkeep_is_as_the_guide_shows_it() -> None:
@@ -64,7 +66,7 @@ def test_the_output_of_an_upkeep_is_as_the_guide_shows_it() -> None:
     )
     view = TableUpkeep(role="view", path="p", compacted=96, added=1, removed=211, bytes=4_100_000, retained_hours=168)
     done = Upkeep(checkpoint="/data/out/checkpoint", job="worst-delay", dry_run=False, savepoints=3, tables=(log, view))
-    assert maintain_lines(asdict(done)) == shown("tables.md", "tables of job")
+    assert str(done) == shown("tables.md", "tables of job")
 
 
 MINUTES = 60_000_000
@@ -106,10 +108,14 @@ def test_what_a_trial_found_is_as_the_guide_shows_it() -> None:
         "what-if.md", "$ panekeeper try out/demo/checkpoint --job examples/flights/job.py --w"
     ).partition("\n")
     assert command.endswith('--watermark "2 hours"')
-    assert try_lines(trial.fields()) == text
-    plan = {"savepoint": "one", "job": "a", "new_job": "a", "verdict": "compatible", "items": []}
-    assert plan_lines(plan | {"tried": trial.fields()}).endswith(f"tried: {text}")
-    assert plan_lines(plan | {"tried": {"problem": "it is gone"}}).endswith("\nnot tried: it is gone")
+    assert str(trial) == text
+    state = Change(item="state", compatibility=Compatibility.COMPATIBLE, why="it is read")
+    plan = UpgradeReport(savepoint="one", checkpoint="c", job="a", new_job="a", items=(state,), tried=trial)
+    assert str(plan).endswith(f"tried: {text}")
+    assert plan.fields()["tried"] == trial.fields()
+    untried = replace(plan, tried="it is gone")
+    assert str(untried).endswith("\nnot tried: it is gone")
+    assert untried.fields()["tried"] == {"problem": "it is gone"}
 
 
 def test_each_of_several_windows_has_a_section_of_a_trial() -> None:
@@ -127,7 +133,7 @@ def test_each_of_several_windows_has_a_section_of_a_trial() -> None:
         results=Comparison(same=38, changed=1),
         windows={"hour": hour},
     )
-    _, _, section = try_lines(trial.fields()).partition("window hour\n")
+    _, _, section = str(trial).partition("window hour\n")
     assert section.splitlines() == [
         "                  recorded  tried",
         "results           40        39",
@@ -157,4 +163,4 @@ def test_the_advised_delays_are_as_the_guide_shows_them() -> None:
     )
     advice = Advice(job="worst-delay", first=0, last=17, rows=4132, begins="the beginning", delays=delays)
     _, _, text = shown("what-if.md", "$ panekeeper advise").partition("\n")
-    assert advise_lines(advice.fields()) == text
+    assert str(advice) == text

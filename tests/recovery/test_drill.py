@@ -18,7 +18,18 @@ from panekeeper.cli.main import main
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.framework.engine.sink.fault_points import STEPS
 from panekeeper.recovery import drill as drills
-from panekeeper.recovery.drill import DRILLS, TABLES, Drills, Order, Result, _drill, _Failed, _NotBroken, _Run, hook_of
+from panekeeper.recovery.drill import (
+    DRILLS,
+    TABLES,
+    DrillResult,
+    Drills,
+    Order,
+    _drill,
+    _Failed,
+    _NotBroken,
+    _Run,
+    hook_of,
+)
 from panekeeper.state.checkpoint.clock import Deadline
 from tests.project.sources import ROOT
 
@@ -38,7 +49,7 @@ def expected(tmp_path: Path) -> drills.Rows:
     return run.rows()
 
 
-def drilled(monkeypatch: pytest.MonkeyPatch, folder: Path, expected: drills.Rows, what: Any) -> Result:
+def drilled(monkeypatch: pytest.MonkeyPatch, folder: Path, expected: drills.Rows, what: Any) -> DrillResult:
     """Run a drill in which this happens."""
     monkeypatch.setitem(DRILLS, "fake", what)
     return _drill("fake", _Run("job.py", folder), expected)
@@ -107,8 +118,8 @@ def test_the_command_ends_with_an_error_after_a_difference(
 ) -> None:
     """And prints a table, with the reasons below it."""
     results = [
-        Result(drill="no fault", outcome="passed", rows=3, seconds=1.0),
-        Result(drill="tables away", outcome="failed", rows=3, missing=2, why="the tables differ"),
+        DrillResult(drill="no fault", outcome="passed", rows=3, seconds=1.0),
+        DrillResult(drill="tables away", outcome="failed", rows=3, missing=2, why="the tables differ"),
     ]
     monkeypatch.setattr(drills, "run_drills", lambda *_: Drills(job="own", at="2024-05-01T12:00:00Z", results=results))
     assert main(["drill", "--job", "job.py"]) == 1

@@ -6,7 +6,7 @@ answer says no more than they do: a batch that nothing tells is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from panekeeper.framework.core.inspection.recorded import RecordedPort
 from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, remedy_lines
 from panekeeper.framework.core.quarantine import LATE
-from panekeeper.framework.declarations.display import Printed
+from panekeeper.framework.declarations.display import Result
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.duration_text import rounded_us_text
 from panekeeper.state.records import NO_WATERMARK
@@ -136,7 +136,7 @@ class Passed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer(Printed):
+class Answer(Result):
     """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each.
 
     `passed` is how the watermark came to fire the pane as complete, where Spark keeps the watermark.
@@ -147,8 +147,13 @@ class Answer(Printed):
     reasons: tuple[str, ...] = ()
     passed: Passed | None = None
 
-    def __str__(self) -> str:
-        return "\n".join([self.verdict.value, *(f"  {one}" for one in self.reasons)])
+    def fields(self) -> dict[str, Any]:
+        """Return it as JSON-able fields."""
+        return {"verdict": self.verdict.value, "batch": self.batch, "reasons": [*self.reasons]}
+
+    def _described(self) -> Iterator[str]:
+        yield self.verdict.value
+        yield from (f"  {one}" for one in self.reasons)
 
 
 def why(facts: PaneFacts) -> Answer:

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.framework.core.panes.open_runs import count_open
-from panekeeper.framework.declarations.display import Displayed, Printed
+from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import to_datetime, to_datetime_if_any
 from panekeeper.state.checkpoint.clock import monotonic_seconds, now_us
 from panekeeper.state.duration_text import duration_text
@@ -90,7 +90,7 @@ class Status(Displayed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drained(Printed):
+class Drained(Displayed):
     """What a job left open when it ended by a drain; all of it is in its checkpoint.
 
     Attributes:
@@ -109,11 +109,10 @@ class Drained(Printed):
     next_due: datetime | None
     next_watermark: datetime | None
 
-    def __str__(self) -> str:
-        kept = "" if self.tuples is None else f" with {self.tuples} tuples"
-        due = f", next due at {self.next_due.isoformat()}" if self.next_due else ""
-        mark = f", next due at watermark {self.next_watermark.isoformat()}" if self.next_watermark else ""
-        return f"job {self.name!r} drained after batch {self.batch}: {self.open_panes} open{kept}{due}{mark}"
+    def _described(self) -> tuple[str, Mapping[str, Any]]:
+        left = {"open panes": self.open_panes, "tuples": self.tuples}
+        due = {"next due": self.next_due, "next due at watermark": self.next_watermark}
+        return f"job {self.name} drained after batch {self.batch}", left | due
 
 
 @dataclass(frozen=True, kw_only=True)

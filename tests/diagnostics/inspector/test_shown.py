@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from panekeeper import CheckpointError, DeclarationError
-from panekeeper.cli.output import diff_lines, panes_lines, partitions_lines, why_lines
 from panekeeper.diagnostics.inspector.opened import opened, require_kept
+from panekeeper.diagnostics.inspector.shown import ChangedResults, Changes, OpenPanes
 from panekeeper.diagnostics.inspector.why import read_row, time_of
-from panekeeper.recovery.rows_as_json import as_fields
+from panekeeper.framework.core.inspection.reasons import Answer, Verdict
+from panekeeper.recovery.rows_as_json import FirstRows, as_fields
 from tests.fake_checkpoint import FakeCheckpoint
 
 PANE = {
@@ -33,24 +36,29 @@ PANE = {
 
 def test_panes_are_printed_as_a_table() -> None:
     """With what each waits for; what is not known is a dash."""
-    assert panes_lines({"rows": [PANE], "more": True, "open_panes": 1234}).splitlines() == [
+    assert str(OpenPanes(rows=[PANE], more=True, open_panes=1234)).splitlines() == [
         "sensor  pane         rows  state  firings  waits for",
         "a       10:00/10:01  -     open   0        watermark 10:01 to fire, or 1 more row",
         "and more; --limit N prints them",
         "open panes: 1,234, each once, whichever partitions have rows in it",
     ]
-    assert panes_lines({"rows": [], "more": False, "open_panes": 0}) == "no open panes"
-    asked = {"rows": [], "more": False, "states": ["late", "overdue"]}
-    assert panes_lines({**asked, "open_panes": 8}) == "none is late or overdue; open panes: 8"
-    assert panes_lines({**asked, "open_panes": 0}) == "none is late or overdue; open panes: 0"
-    by_row = panes_lines({"rows": [PANE], "more": False, "open_panes": None})
-    assert "open panes" not in by_row
-    assert partitions_lines({"rows": [], "more": False}) == "no live partitions"
+    none = OpenPanes(rows=[], more=False, open_panes=0)
+    assert str(none) == "no open panes"
+    assert none.fields() == {"rows": [], "more": False, "open_panes": 0}
+    asked = replace(none, states=("late", "overdue"))
+    assert str(replace(asked, open_panes=8)) == "none is late or overdue; open panes: 8"
+    assert str(asked) == "none is late or overdue; open panes: 0"
+    assert asked.fields()["states"] == ("late", "overdue")
+    by_row = OpenPanes(rows=[PANE], more=False, open_panes=None)
+    assert "open panes" not in str(by_row)
+    partitions = FirstRows(rows=[], more=False, if_none="no live partitions")
+    assert str(partitions) == "no live partitions"
+    assert partitions.fields() == {"rows": [], "more": False}
 
 
 def test_a_difference_is_printed_with_what_was_before() -> None:
     """Of a pane that went, what it had."""
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"k": "a", "change": "changed", "rows": 2, "rows_before": 1, "state": "late", "state_before": "late"},
         {"k": "b", "change": "went", "rows": None, "rows_before": 1, "state": None, "state_before": "late"},
     ]
@@ -58,8 +66,14 @@ def test_a_difference_is_printed_with_what_was_before() -> None:
         {"k": "a", "change": "changed", "batch": 3, "n": 5, "n_before": 4},
         {"k": "a", "change": "went", "batch": 3, "n": None, "n_before": 4},
     ]
-    shown = {"rows": rows, "more": False, "results": [{"window": None, "rows": results, "more": False}]}
-    assert diff_lines(shown).splitlines()[1:] == [
+    of_one = ChangedResults(window=None, rows=results, more=False)
+    shown = Changes(rows=rows, more=False, results=(of_one,))
+    assert shown.fields() == {
+        "rows": rows,
+        "more": False,
+        "results": [{"window": None, "rows": results, "more": False}],
+    }
+    assert str(shown).splitlines()[1:] == [
         "a  changed  1 -> 2  late",
         "b  went     1       late",
         "",
@@ -68,9 +82,10 @@ def test_a_difference_is_printed_with_what_was_before() -> None:
         "a  changed  3      4 -> 5",
         "a  went     3      4",
     ]
-    empty = {"rows": [], "more": False}
-    of_two = [{"window": "hour", **empty}, {"window": "day", **empty, "why_not": "they are gone"}]
-    assert diff_lines({**empty, "results": of_two}).split("\n\n") == [
+    hour = ChangedResults(window="hour", rows=[], more=False)
+    day = replace(hour, window="day", why_not="they are gone")
+    assert day.fields() == {"window": "day", "rows": [], "more": False, "why_not": "they are gone"}
+    assert str(Changes(rows=[], more=False, results=(hour, day))).split("\n\n") == [
         "no differences in what is open",
         "no results of hour",
         "results of day are not shown: they are gone",
@@ -79,7 +94,9 @@ def test_a_difference_is_printed_with_what_was_before() -> None:
 
 def test_an_answer_is_printed_with_its_reasons() -> None:
     """A line each."""
-    assert why_lines({"verdict": "waiting", "batch": None, "reasons": ["one", "two"]}) == "waiting\n  one\n  two"
+    answer = Answer(verdict=Verdict.WAITING, reasons=("one", "two"))
+    assert str(answer) == "waiting\n  one\n  two"
+    assert answer.fields() == {"verdict": "waiting", "batch": None, "reasons": ["one", "two"]}
 
 
 def test_values_of_json_are_in_utc() -> None:

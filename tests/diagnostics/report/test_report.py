@@ -15,7 +15,7 @@ from panekeeper import DeclarationError, report
 from panekeeper.cli.main import main
 from panekeeper.diagnostics.report.figures import Figures, PaneLife, read_figures
 from panekeeper.diagnostics.report.rows import newest_rows
-from panekeeper.recovery.drill import Drills, Result
+from panekeeper.recovery.drill import DrillResult, Drills
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import checkpoint_at
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, JOB_FILE, read_object
@@ -170,8 +170,8 @@ def test_a_page_without_a_name_is_named_after_its_job(
 def drilled(folder: Path, job: str) -> Path:
     """A file with what a drill of a job has printed, one of whose two has failed."""
     results = [
-        Result(drill="no fault", outcome="passed", rows=30, seconds=7.5),
-        Result(drill="tables away", outcome="failed", rows=30, missing=2, why="the tables differ"),
+        DrillResult(drill="no fault", outcome="passed", rows=30, seconds=7.5),
+        DrillResult(drill="tables away", outcome="failed", rows=30, missing=2, why="the tables differ"),
     ]
     (folder / "drill.json").write_text(json.dumps(Drills(job=job, at="2024-05-01T13:00:00Z", results=results).fields()))
     return folder / "drill.json"

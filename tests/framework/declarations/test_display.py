@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import StringIO
-from typing import Any
+from typing import Any, ClassVar
 
 from rich.console import Console
 
@@ -14,6 +16,7 @@ from panekeeper import (
     BatchReport,
     Count,
     Cumulate,
+    Drained,
     Job,
     Savepoint,
     Status,
@@ -23,7 +26,7 @@ from panekeeper import (
     agg,
     hours,
 )
-from panekeeper.framework.declarations.display import Displayed, Printed, call_text, html_table
+from panekeeper.framework.declarations.display import Displayed, Part, Printed, Result, TextTable, as_html, call_text
 from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -34,7 +37,7 @@ AT = datetime(2024, 5, 1, 10, tzinfo=UTC)
 
 def test_values_are_shown_as_text_that_breaks_no_page() -> None:
     """Numbers with separators, mappings one below the other; nothing of what is None."""
-    shown = html_table("<job>", {"rows": 1234567, "none": None, "at": AT, "errors": {"<b>": 2}, "is": True})
+    shown = as_html("<job>", {"rows": 1234567, "none": None, "at": AT, "errors": {"<b>": 2}, "is": True})
     assert "&lt;job&gt;" in shown
     assert "1,234,567" in shown
     assert "2024-05-01 10:00:00 UTC" in shown
@@ -195,3 +198,62 @@ def test_a_batch_shows_what_it_did_and_how_long_it_took() -> None:
     for line in (["rows", "5"], ["quarantined", "1"], ["took", "1.5s"], ["plan", "1.2s"], ["open", "panes", "7"]):
         assert line in lines
     assert "refined_late" not in str(report)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found(Result):
+    """A result with a table."""
+
+    job: str
+    rows: int
+    page: str = "<page>"
+    _computed: ClassVar[Mapping[str, str]] = {"complete": "is_complete"}
+    _not_in_json: ClassVar[Collection[str]] = ("page",)
+
+    @property
+    def is_complete(self) -> bool:
+        return self.rows > 1
+
+    def _described(self) -> Iterator[Part]:
+        yield f"job {self.job}"
+        yield TextTable.of(("pane", "rows"), [("a\nb", self.rows), ("c", None)])
+        yield "  <done>"
+
+
+def test_lines_page_and_json_of_a_result_come_from_its_fields() -> None:
+    """A table has columns in the text and cells on the page; the JSON lacks only what is declared so."""
+    found = Found(job="fares", rows=2)
+    assert str(found) == repr(found) == "job fares\npane  rows\na\\nb  2\nc     -\n  <done>"
+    assert found.fields() == {"job": "fares", "rows": 2, "complete": True}
+    page = found._repr_html_()
+    assert "<b>job fares</b><table>" in page
+    assert re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", page) == ["pane", "rows", "a\\nb", "2", "c", "-"]
+    assert ">  &lt;done&gt;</pre>" in page
+    console = Console(file=StringIO(), width=80)
+    console.print(found)
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert [line.split() for line in printed.splitlines()] == [line.split() for line in str(found).splitlines()]
+
+
+class Several(Displayed):
+    """Shows others."""
+
+    def _described(self) -> Iterator[Part]:
+        yield "several"
+        yield Found(job="a", rows=1)
+
+
+def test_what_is_shown_may_show_others() -> None:
+    """As if it had described them itself."""
+    assert str(Several()).splitlines()[:2] == ["several", "job a"]
+
+
+def test_a_drained_job_shows_what_it_left_open_as_a_table() -> None:
+    """In a notebook, and in lines; nothing of what it does not know."""
+    drained = Drained(name="fares", batch=7, open_panes=1234, tuples=None, next_due=AT, next_watermark=None)
+    assert str(drained).splitlines() == [
+        "job fares drained after batch 7",
+        "  open panes  1,234",
+        "  next due    2024-05-01 10:00:00 UTC",
+    ]
+    assert "<table>" in drained._repr_html_()

@@ -126,7 +126,7 @@ def test_a_drain_waits_until_the_job_has_ended(checkpoint: LocalFolder) -> None:
 
     clock = Clock(lambda: None, end, lambda: log_file(checkpoint, "commits", "2"))
     result = drain(whole(checkpoint), now=clock.now, sleep=clock.sleep)
-    assert result == {
+    assert result.fields() == {
         "checkpoint": checkpoint.root,
         "job": "readings",
         "state": "ended",
@@ -160,7 +160,7 @@ def test_a_drain_reports_no_open_work_that_the_job_did_not_record(checkpoint: Lo
     log_file(checkpoint, "commits", "2")
     clock = Clock(lambda: lease.release("ended"))
     result = drain(whole(checkpoint), now=clock.now, sleep=clock.sleep)
-    assert not {"open", "batch"} & set(result)
+    assert not {"open", "batch"} & set(result.fields())
 
 
 def test_a_drain_takes_the_next_number_if_another_took_its_own(checkpoint: LocalFolder) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from panekeeper.cli.commands import COMMANDS
 from panekeeper.recovery.errors import SavepointRefused
-from panekeeper.recovery.upgrade.rescale import keep_in_force, rescale
+from panekeeper.recovery.upgrade.rescale import Rescaled, keep_in_force, rescale
 from panekeeper.state.checkpoint.epochs import Begin, write_begin
 from panekeeper.state.checkpoint.folder import prepared_file
 from panekeeper.state.checkpoint.job_record import last_batches, read_record, write_record
@@ -77,9 +76,8 @@ def test_a_declaration_that_was_only_recorded_is_still_that_after_spark_has_run_
 
 def test_the_command_prints_how_to_undo_it_and_how_groups_are_distributed() -> None:
     """A number that is too large shows at once."""
-    fields = {"checkpoint": "/cp", "savepoint": "one", "location": "/s", "old": 4, "new": 9, "values": 70}
-    text = COMMANDS["rescale"].lines({**fields, "busiest": 3, "idle": 2})
-    assert text.splitlines() == [
+    done = Rescaled(checkpoint="/cp", savepoint="one", location="/s", old=4, new=9, values=70, busiest=3, idle=2)
+    assert str(done).splitlines() == [
         "/cp has 9 shuffle partitions now (before: 4; 70 stored values were compared and are the same)",
         "to undo it: panekeeper restore /s one",
         "at most 3 key groups share a shuffle partition",
