@@ -91,7 +91,7 @@ def _health_code(options: Namespace, jobs: Iterable[JobStatus]) -> ExitCode:
         Health.DOWN: ExitCode.DOWN,
         Health.UNUSABLE: ExitCode.UNUSABLE,
     }
-    worst = max((codes[Health(one.health)] for one in jobs), default=ExitCode.DONE)
+    worst = max((codes[Health(job.health)] for job in jobs), default=ExitCode.DONE)
     return worst if options.check else ExitCode.DONE
 
 
@@ -161,9 +161,9 @@ def _diff(options: Namespace) -> Result:
 
     between: dict[str, Any] = {"before": options.before, "after": options.after}
     if is_checkpoint(options.place, options.s3):
-        if wrong := [one for one in between.values() if not one.isdecimal()]:
+        if wrong := [name for name in between.values() if not name.isdecimal()]:
             raise DeclarationError(f"{wrong[0]!r} is no number of a batch; of a checkpoint, give two of those")
-        between = {name: int(one) for name, one in between.items()}
+        between = {name: int(number) for name, number in between.items()}
 
     def results_of(window: str | None) -> ChangedResults:
         try:

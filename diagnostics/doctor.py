@@ -169,13 +169,13 @@ class Examination(Result):
 
     def _described(self) -> Iterator[Part]:
         yield f"Spark {self.spark} on Java {self.java}, {self.master}, {self.cores} cores"
-        machines = [("driver", self.driver), *(("executor", one) for one in self.executors)]
+        machines = [("driver", self.driver), *(("executor", machine) for machine in self.executors)]
         rows = [
-            (role, one.host, one.python, ", ".join(f"{name} {version}" for name, version in one.packages.items()))
-            for role, one in machines
+            (role, machine.host, machine.python, ", ".join(map(" ".join, machine.packages.items())))
+            for role, machine in machines
         ]
         yield TextTable.of(("role", "host", "Python", "packages"), rows)
-        yield from (f"{one.level}: {one.where}: {one.problem}" for one in self.findings)
+        yield from (f"{found.level}: {found.where}: {found.problem}" for found in self.findings)
         yield "jobs can run" if self.can_run else "jobs cannot run"
 
 

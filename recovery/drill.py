@@ -95,11 +95,13 @@ class Drills(Result):
     @property
     def table(self) -> TextTable:
         """The results as a table."""
-        return TextTable.of(DRILL_COLUMNS, [[getattr(one, name) for name in DRILL_COLUMNS] for one in self.results])
+        return TextTable.of(
+            DRILL_COLUMNS, [[getattr(result, name) for name in DRILL_COLUMNS] for result in self.results]
+        )
 
     def _described(self) -> Iterator[Part]:
         yield self.table
-        yield from (f"{one.drill}: {one.why}" for one in self.results if one.why)
+        yield from (f"{result.drill}: {result.why}" for result in self.results if result.why)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -61,13 +61,13 @@ class SourceOffsets(Result):
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields."""
-        sources = [{"source": number, "starting_offsets": one} for number, one in sorted(self.sources.items())]
+        sources = [{"source": number, "starting_offsets": offsets} for number, offsets in sorted(self.sources.items())]
         return {**super().fields(), "sources": sources}
 
     def _described(self) -> Iterator[str]:
         """Return a line that can be passed on as it is, for each source."""
-        for number, one in sorted(self.sources.items()):
-            yield f"{number}\t{json.dumps(one)}" if len(self.sources) > 1 else json.dumps(one)
+        for number, offsets in sorted(self.sources.items()):
+            yield f"{number}\t{json.dumps(offsets)}" if len(self.sources) > 1 else json.dumps(offsets)
         yield from map(str, self.deleted or ())
 
 

@@ -33,7 +33,7 @@ class FirstRows(Result):
         if not self.rows:
             yield self.if_none
             return
-        rows = [self.row_shown(one) for one in self.rows]
+        rows = [self.row_shown(row) for row in self.rows]
         yield TextTable.of(rows[0], [row.values() for row in rows])
         if self.more:
             yield MORE

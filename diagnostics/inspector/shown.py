@@ -27,7 +27,7 @@ class OpenPanes(FirstRows):
 
     def fields(self) -> dict[str, Any]:
         """Return them as JSON-able fields."""
-        return {name: one for name, one in super().fields().items() if self.states or name != "states"}
+        return {name: value for name, value in super().fields().items() if self.states or name != "states"}
 
     def _described(self) -> Iterator[Part]:
         number = format_number(self.open_panes)
@@ -86,7 +86,7 @@ class ChangedResults(_ChangedRows):
 
     def fields(self) -> dict[str, Any]:
         """Return them as JSON-able fields."""
-        return {name: one for name, one in super().fields().items() if self.why_not or name != "why_not"}
+        return {name: value for name, value in super().fields().items() if self.why_not or name != "why_not"}
 
     def _described(self) -> Iterator[Part]:
         of = f" of {self.window}" if self.window else ""
@@ -108,10 +108,10 @@ class Changes(_ChangedRows):
 
     def fields(self) -> dict[str, Any]:
         """Return them as JSON-able fields."""
-        return {**super().fields(), "results": [one.fields() for one in self.results]}
+        return {**super().fields(), "results": [window.fields() for window in self.results]}
 
     def _described(self) -> Iterator[Part]:
         yield from super()._described()
-        for one in self.results:
+        for window in self.results:
             yield ""
-            yield one
+            yield window

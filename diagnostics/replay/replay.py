@@ -122,7 +122,7 @@ class Replay(Result):
         """Return it as JSON-able fields; of one partition with its steps, which are run for it."""
         shown = ("job", "batch", "compared", "not_compared", "differences", "counts")
         key = dict(self.key) or None
-        steps = [str(one) for one in self.steps()] if key else []
+        steps = [str(step) for step in self.steps()] if key else []
         return {**{name: getattr(self, name) for name in shown}, "equal": self.is_equal, "key": key, "steps": steps}
 
     def _described(self) -> Iterator[str]:
@@ -132,8 +132,8 @@ class Replay(Result):
         if key:
             yield from (printable(line) for step in self.steps() for line in str(step).splitlines())
         yield f"equal: {', '.join(self.compared)}" if self.is_equal else "differs from what is recorded"
-        yield from (printable(f"  {one}") for one in self.differences)
-        yield from (printable(f"not compared: {one}") for one in self.not_compared)
+        yield from (printable(f"  {difference}") for difference in self.differences)
+        yield from (printable(f"not compared: {what}") for what in self.not_compared)
 
 
 def replay(

@@ -283,7 +283,7 @@ def _drills(found: Figures) -> Iterator[str]:
     if found.drills is None:
         return
     results = found.drills.results
-    passed = sum(one.outcome == "passed" for one in results)
+    passed = sum(result.outcome == "passed" for result in results)
     shown = found.drills.table
     table = _table(shown.heads, shown.rows, shown.heads[2:])
     text = f"Begun at {found.drills.at}: {passed} of {len(results)} passed, with the tables of an undisturbed run."

@@ -96,7 +96,7 @@ class Advice(Result):
         head = f"job {self.job}, batches {self.first} to {self.last}, from {self.begins}"
         yield f"{head}: {self.rows:,} rows with an event time"
         heads = ("watermark", "in time", "late", "tried", "refined", "dropped", "results", "delay of results")
-        yield TextTable.of(heads, [one.row(self.rows) for one in self.delays])
+        yield TextTable.of(heads, [delay.row(self.rows) for delay in self.delays])
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, as `panekeeper advise --json` prints them."""

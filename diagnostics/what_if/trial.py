@@ -77,7 +77,7 @@ class Results:
         """The least, the median and the greatest delay, as `1m, median 1m 30s, up to 2h`."""
         if self.delay_us is None:
             return "none"
-        least, median, greatest = (duration_text(one / 1_000_000) for one in self.delay_us)
+        least, median, greatest = (duration_text(us / 1_000_000) for us in self.delay_us)
         return f"{least}, median {median}, up to {greatest}"
 
     @classmethod
@@ -145,11 +145,11 @@ class Trial(Result):
 
     def _described(self) -> Iterator[Part]:
         yield f"job {self.job}, batches {self.first} to {self.last}, from {self.begins}"
-        yield from (f"  {one}" for one in self.changes or ("declared as recorded",))
+        yield from (f"  {change}" for change in self.changes or ("declared as recorded",))
         yield from _compared(self, has_all=bool(self.windows))  # of several windows each has its own
-        for name, one in self.windows.items():
+        for name, window in self.windows.items():
             yield f"window {name}"
-            yield from _compared(one)
+            yield from _compared(window)
 
     @property
     def is_same(self) -> bool:
@@ -204,13 +204,13 @@ _COUNTS = {
 }
 
 
-def _compared(one: Trial | TriedWindow, *, has_all: bool = False) -> Iterator[Part]:
+def _compared(trial: Trial | TriedWindow, *, has_all: bool = False) -> Iterator[Part]:
     """Yield the figures side by side, and which results differ."""
-    sides, results = (one.recorded, one.tried), one.results
+    sides, results = (trial.recorded, trial.tried), trial.results
     rows = [
         (text, *(format_number(getattr(side, name)) for side in sides))
         for name, text in _FIGURES.items()
-        if hasattr(one.tried, name)
+        if hasattr(trial.tried, name)
     ]
     yield TextTable.of(("", "recorded", "tried"), [*rows, ("delay of results", *(side.delay_text for side in sides))])
     counts = ", ".join(f"{count:,} {_COUNTS[name]}" for name, count in results.counts().items() if count)
@@ -222,12 +222,12 @@ def _compared(one: Trial | TriedWindow, *, has_all: bool = False) -> Iterator[Pa
         yield f"  {MORE}"
 
 
-def _difference_text(one: Difference) -> str:
-    bounds, place = ("pane_start", "pane_end"), as_fields(dict(one.place))
+def _difference_text(difference: Difference) -> str:
+    bounds, place = ("pane_start", "pane_end"), as_fields(dict(difference.place))
     shown = [f"{name}={value}" for name, value in place.items() if name not in bounds]
     if "pane_start" in place:
         shown.append("/".join(str(place[name]) for name in bounds))
-    before, after = (None if side is None else as_fields(dict(side)) for side in (one.before, one.after))
+    before, after = (None if side is None else as_fields(dict(side)) for side in (difference.before, difference.after))
     if before is None or after is None:
         values, side = (after, "only tried") if before is None else (before, "only recorded")
         return f"{' '.join([*shown, side])}: {', '.join(f'{name} {value}' for name, value in (values or {}).items())}"

@@ -52,7 +52,7 @@ def printable(text: str) -> str:
     >>> printable("a\x1b[2J\nb")
     'a\\x1b[2J\\nb'
     """
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
 def call_text(value: Any) -> str:
@@ -96,7 +96,7 @@ class TextTable:
     @classmethod
     def of(cls, heads: Iterable[str], rows: Iterable[Iterable[Any]]) -> TextTable:
         """Return a table of values, each in one line; None is a dash."""
-        return cls([*heads], [["-" if one is None else printable(str(one)) for one in row] for row in rows])
+        return cls([*heads], [["-" if value is None else printable(str(value)) for value in row] for row in rows])
 
 
 class Displayed(Printed, ABC):
@@ -145,7 +145,7 @@ class Result(Displayed):
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, as `--json` prints them."""
-        own = {name: one for name, one in asdict(cast("Any", self)).items() if name not in self._not_in_json}
+        own = {name: value for name, value in asdict(cast("Any", self)).items() if name not in self._not_in_json}
         return own | {name: getattr(self, computed) for name, computed in self._computed.items()}
 
 
@@ -155,7 +155,7 @@ def _blocks(*parts: Part) -> Iterator[str | TextTable]:
         if isinstance(part, Displayed):
             yield from _blocks(*part._described())  # noqa: SLF001 -- a description is made for this
         elif isinstance(part, Mapping):
-            yield TextTable((), [(name, "\n".join(_lines(one))) for name, one in part.items() if one is not None])
+            yield TextTable((), [(name, "\n".join(_lines(value))) for name, value in part.items() if value is not None])
         else:
             yield part
 
@@ -180,9 +180,9 @@ def _text_lines(block: str | TextTable) -> Iterator[str]:
         yield block
         return
     rows = [block.heads, *block.rows] if block.heads else [(f"  {name}", value) for name, value in block.rows]
-    cells = [line for row in rows for line in zip_longest(*(one.split("\n") for one in row), fillvalue="")]
+    cells = [line for row in rows for line in zip_longest(*(text.split("\n") for text in row), fillvalue="")]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    yield from ("  ".join(one.ljust(width) for one, width in zip(row, widths, strict=True)).rstrip() for row in cells)
+    yield from ("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in cells)
 
 
 def as_html(*parts: Part) -> str:
@@ -194,9 +194,9 @@ def _html(block: str | TextTable, *, is_heading: bool) -> str:
     if isinstance(block, str):
         return f"<b>{escape(block)}</b>" if is_heading else f'<pre style="{_PRE};margin:0">{escape(block)}</pre>'
     first = "td" if block.heads else "th"
-    rows = ["".join(_cell("td" if at else first, one) for at, one in enumerate(row)) for row in block.rows]
+    rows = ["".join(_cell("td" if at else first, text) for at, text in enumerate(row)) for row in block.rows]
     if block.heads:
-        rows.insert(0, "".join(_cell("th", one) for one in block.heads))
+        rows.insert(0, "".join(_cell("th", head) for head in block.heads))
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
 

@@ -70,7 +70,7 @@ class DrainedJob(Result):
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, without what the job has not recorded."""
-        return {name: one for name, one in super().fields().items() if self.open or name not in ("batch", "open")}
+        return {name: value for name, value in super().fields().items() if self.open or name not in ("batch", "open")}
 
     def _described(self) -> Iterator[str]:
         yield f"job {self.job!r} in {self.checkpoint}: {self.state} after {duration_text(self.seconds)}"

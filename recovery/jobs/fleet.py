@@ -34,24 +34,24 @@ class Fleet(Result):
         if not self.jobs:
             yield "no jobs"
             return
-        rows = [_row_shown(one) for one in self.jobs]
+        rows = [_row_shown(job) for job in self.jobs]
         yield TextTable.of(rows[0], [row.values() for row in rows])
-        yield from (printable(f"{one.checkpoint}: {one.why}") for one in self.jobs if one.health != "healthy")
+        yield from (printable(f"{job.checkpoint}: {job.why}") for job in self.jobs if job.health != "healthy")
 
 
-def _row_shown(one: JobStatus) -> dict[str, str]:
+def _row_shown(job: JobStatus) -> dict[str, str]:
     return {
-        "job": one.job or "?",
-        "state": one.state,
-        "health": one.health,
-        "batch": format_number(one.last_commit),
-        "last batch": format_age(one.last_batch_age),
-        "lag": format_age(one.watermark_lag),
-        "behind": format_number(one.rows_behind),
-        "rows/s": format_number(one.rows_per_second),
-        "savepoint": format_age(None if one.last_savepoint is None else one.last_savepoint.age),
-        "resumable": "yes" if one.resumable else "no",
-        "checkpoint": one.checkpoint,
+        "job": job.job or "?",
+        "state": job.state,
+        "health": job.health,
+        "batch": format_number(job.last_commit),
+        "last batch": format_age(job.last_batch_age),
+        "lag": format_age(job.watermark_lag),
+        "behind": format_number(job.rows_behind),
+        "rows/s": format_number(job.rows_per_second),
+        "savepoint": format_age(None if job.last_savepoint is None else job.last_savepoint.age),
+        "resumable": "yes" if job.resumable else "no",
+        "checkpoint": job.checkpoint,
     }
 
 

@@ -145,7 +145,7 @@ class JobStatus(Result):
         )
         since = f"since its start at {self.counted_since}: " if self.counted_since else ""
         counts = {"rows": self.rows, "late": self.late, "too late": self.dropped, "quarantined": self.quarantined}
-        yield from (f"{since}{one}" for one in _counts_lines(counts | {"missed panes": self.missed_panes or None}))
+        yield from (f"{since}{line}" for line in _counts_lines(counts | {"missed panes": self.missed_panes or None}))
         if self.errors:
             errors = ", ".join(f"{reason} {count:,}" for reason, count in self.errors.items())
             yield f"{since}could not be computed: {errors}"

@@ -91,17 +91,17 @@ class SavepointList(Result):
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields."""
         rows = [
-            {"name": name, "problem": str(one)} if isinstance(one, SavepointError) else one.summary()
-            for name, one in self.savepoints.items()
+            {"name": name, "problem": str(found)} if isinstance(found, SavepointError) else found.summary()
+            for name, found in self.savepoints.items()
         ]
         return {"savepoints": rows}
 
     def _described(self) -> Iterator[str]:
-        for name, one in self.savepoints.items():
-            if isinstance(one, SavepointError):
-                yield f"{name}: {one}"
+        for name, found in self.savepoints.items():
+            if isinstance(found, SavepointError):
+                yield f"{name}: {found}"
             else:
-                yield f"{name}: {one.made_at_text}, job {one.job}, batch {one.batch}, {format_bytes(one.size)}"
+                yield f"{name}: {found.made_at_text}, job {found.job}, batch {found.batch}, {format_bytes(found.size)}"
 
 
 def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:

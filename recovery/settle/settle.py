@@ -129,14 +129,14 @@ class Settlement(Result):
         yield f"panes of job {self.job} with quarantined rows, as of batch {self.batch}: {counts or 'none'}"
         changed = self._changed
         if shown := changed[: self.limit]:
-            rows = [one.row() for one in shown]
+            rows = [pane.row() for pane in shown]
             yield TextTable.of(rows[0], [row.values() for row in rows])
             if len(changed) > self.limit:
                 yield MORE
 
     @property
     def _changed(self) -> list[SettledPane]:
-        return [one for one in self.panes if one.outcome is not Outcome.UNCHANGED]
+        return [pane for pane in self.panes if pane.outcome is not Outcome.UNCHANGED]
 
     @property
     def counts(self) -> dict[Outcome, int]:

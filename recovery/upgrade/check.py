@@ -106,7 +106,7 @@ class UpgradeReport(Result):
         yield f"{of} of job {self.job} and {self.new_job}: {self.verdict.value}"
         for item in filter(is_changed, self.items):
             yield f"  {item.item}: {item.compatibility.value} ({item.why})"
-            yield from (f"      {one}" for one in (*item.differences, item.advice) if str(one))
+            yield from (f"      {line}" for line in map(str, (*item.differences, item.advice)) if line)
         if same := [item.item for item in self.items if not is_changed(item)]:
             yield f"  unchanged: {', '.join(same)}"
         if isinstance(self.tried, str):

@@ -153,7 +153,7 @@ class Answer(Result):
 
     def _described(self) -> Iterator[str]:
         yield self.verdict.value
-        yield from (f"  {one}" for one in self.reasons)
+        yield from (f"  {reason}" for reason in self.reasons)
 
 
 def why(facts: PaneFacts) -> Answer:
