@@ -6,7 +6,7 @@ What the rules exempt is exempted here, with the section of docs/semantics.md th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -118,10 +118,17 @@ def same_without_other_partitions(base: Play, history: History) -> None:
     case = replace(base.case, items=tuple(items), ends=tuple(ends))
     if moves_all and "idle_after" not in declaration.options and case == base.case:
         return
+    if _outages(case.items) != _outages(base.case.items):  # 7.5: no row is left between the time and the end of the run
+        return
     other = Play(declaration, case)
     of_key = _places_of(base, own, names)  # by its columns, which come first
     left, right = ({place: rows for place, rows in one.by_place().items() if of_key(place)} for one in (base, other))
     require_same("a partition has the same results without the others", base, other, left, right)
+
+
+def _outages(items: Iterable[Any]) -> int:
+    """Return how often time passes with no job running."""
+    return sum(isinstance(one, Clock) and isinstance(after, Restart) for one, after in pairwise(items))
 
 
 def _is_same(row: Mapping[str, Any], other: Mapping[str, Any], names: list[str]) -> bool:

@@ -128,6 +128,23 @@ def test_without_a_watermark_in_the_script_it_follows_the_rows_between_batches()
     assert panes(run(TimeInterval(10), watermark="1.999 seconds", **how)) == [(2, 0, 4, 0)]
 
 
+@pytest.mark.parametrize("key_groups", [1, 2, 3])
+def test_a_watermark_that_follows_the_rows_stands_within_a_list(key_groups: int) -> None:
+    """A clock among the rows of a list ends no micro-batch, also where the first key group has no rows before it."""
+    found = run(
+        TimeInterval(1),
+        script=[[{"key": "a", "at": 1, "v": 1.0}, Clock(by=1.0), {"key": "a", "at": 0, "v": 2.0}]],
+        schema="key string, at timestamp, v double",
+        aggregates={"n": agg.count()},
+        event_time="at",
+        watermark=0,
+        partition_by="key",
+        key_groups=key_groups,
+    )
+    assert [(row["pane_start"].second, row["n"]) for row in found] == [(0, 1)]
+    assert found.quarantine == []
+
+
 def test_a_list_may_have_watermarks_and_clocks_among_its_rows() -> None:
     """All of it happens in one micro-batch, in order; on Spark a micro-batch has its watermark and time before it."""
     first, second, late = ({"k": "a", "t": t, "v": v} for t, v in ((1, 2), (12, 3), (4, 5)))
