@@ -133,7 +133,10 @@ def test_a_watermark_that_follows_the_rows_stands_within_a_list(key_groups: int)
     """A clock among the rows of a list ends no micro-batch, also where the first key group has no rows before it."""
     found = run(
         TimeInterval(1),
-        script=[[{"key": "a", "at": 1, "v": 1.0}, Clock(by=1.0), {"key": "a", "at": 0, "v": 2.0}]],
+        script=[
+            [{"key": "a", "at": 0, "v": 1.0}],
+            [{"key": "a", "at": 1, "v": 2.0}, Clock(by=1.0), {"key": "a", "at": 0, "v": 3.0}],
+        ],
         schema="key string, at timestamp, v double",
         aggregates={"n": agg.count()},
         event_time="at",
@@ -141,7 +144,7 @@ def test_a_watermark_that_follows_the_rows_stands_within_a_list(key_groups: int)
         partition_by="key",
         key_groups=key_groups,
     )
-    assert [(row["pane_start"].second, row["n"]) for row in found] == [(0, 1)]
+    assert [(row["pane_start"].second, row["n"]) for row in found] == [(0, 2)]
     assert found.quarantine == []
 
 
