@@ -4,6 +4,7 @@ Imports `recovery`, `framework` and `state`; only `cli` and `panekeeper` import 
 each only those above it:
 
 doctor.py   Can a cluster run jobs, and if not, what is missing where?
+tables/     Which rows have the tables of a job, and which batch has written them?
 inspector/  What is open in a job, and what does it wait for?
 report/     What has a job done, as a page?
 replay/     What has a job read, and does the same come out of it again?

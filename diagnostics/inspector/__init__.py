@@ -6,8 +6,6 @@ stored.py         What have the key groups stored, without Spark?
 by_spark.py       How does Spark read state and tables, where nothing else can?
 open_in_group.py  What is open in one key group?
 panes.py          Which panes, sessions and partitions are open?
-plain_tables.py   Which rows does a table have, without Spark?
-written.py        Which rows have batches added to a table?
 diff.py           What has changed between two batches, or two savepoints?
 table_changes.py  What differs between two tables, and what do new results change?
 frame_changes.py  The same of frames, by Spark.

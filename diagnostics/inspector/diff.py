@@ -11,9 +11,9 @@ from panekeeper.diagnostics.inspector import table_changes
 from panekeeper.diagnostics.inspector.keys import Key, TypedKey, typed_key
 from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.panes import as_frame, open_rows
-from panekeeper.diagnostics.inspector.plain_tables import read_plain_files, read_plain_table
 from panekeeper.diagnostics.inspector.table_changes import LogColumns
-from panekeeper.diagnostics.inspector.written import BATCH, files_of_batches
+from panekeeper.diagnostics.tables.rows import read_plain_files, read_plain_table
+from panekeeper.diagnostics.tables.written import BATCH, files_of_batches
 from panekeeper.framework.core.aggregates.groups import RANK
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.job_spec import PORT
@@ -236,7 +236,7 @@ def _by_spark(state: Opened, role: str, files: dict[str, int], key: TypedKey | N
     from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
     from panekeeper.diagnostics.inspector.frame_changes import changes_of_results
-    from panekeeper.diagnostics.inspector.written import frame_of_files
+    from panekeeper.diagnostics.tables.written import frame_of_files
     from panekeeper.framework.engine.session.columns import quoted
 
     rows = frame_of_files(state.spark, state.tables[role], files)

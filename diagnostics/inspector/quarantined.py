@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from panekeeper.diagnostics.inspector.keys import TypedKey
 from panekeeper.diagnostics.inspector.opened import Opened
-from panekeeper.diagnostics.inspector.plain_tables import read_plain_table
+from panekeeper.diagnostics.tables.rows import read_plain_table
 from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.job_spec import PORT, WINDOW
 from panekeeper.framework.declarations.durations import time_us

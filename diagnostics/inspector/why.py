@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from panekeeper.diagnostics.inspector.keys import Key, key_as_stored, typed_key
 from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.panes import open_rows, stored_group
-from panekeeper.diagnostics.inspector.plain_tables import read_plain_table
 from panekeeper.diagnostics.inspector.quarantined import refused_of
-from panekeeper.diagnostics.inspector.written import commits_of_batches
+from panekeeper.diagnostics.tables.rows import read_plain_table
+from panekeeper.diagnostics.tables.written import commits_of_batches
 from panekeeper.framework.core.inspection.kept_rows import has_row
 from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, nearest_panes, pane_text
 from panekeeper.framework.core.inspection.one_key import is_of

@@ -17,8 +17,8 @@ from pyspark import cloudpickle
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from panekeeper.diagnostics.inspector.keys import Key, key_as_stored
-from panekeeper.diagnostics.inspector.written import rows_of_batches
 from panekeeper.diagnostics.replay.recorded_results import StoredGroups, stored_groups
+from panekeeper.diagnostics.tables.written import rows_of_batches
 from panekeeper.framework.core.group_batch import BatchRunner, GroupBatch
 from panekeeper.framework.core.inspection.differences import rows_difference, state_difference
 from panekeeper.framework.core.inspection.one_key import Values, rows_of

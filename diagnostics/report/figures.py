@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.diagnostics.report.rows import FILE, commits_of, newest_rows
+from panekeeper.diagnostics.tables.rows import FILE, newest_rows
+from panekeeper.diagnostics.tables.written import commits_of
 from panekeeper.framework.core.job_spec import WINDOW
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS

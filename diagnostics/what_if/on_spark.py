@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.diagnostics.inspector.written import BATCH
+from panekeeper.diagnostics.tables.written import BATCH
 from panekeeper.diagnostics.what_if.comparison import Compared, Run, Shape, Written
 from panekeeper.diagnostics.what_if.recorded_input import RecordedInput, read_batches
 from panekeeper.diagnostics.what_if.rehearsal import (

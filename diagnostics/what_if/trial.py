@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.diagnostics.inspector.written import files_of_batches, frame_of_files, rows_of_batches, table_path
 from panekeeper.diagnostics.replay.recorded_results import stored_groups
+from panekeeper.diagnostics.tables.written import files_of_batches, frame_of_files, rows_of_batches, table_path
 from panekeeper.diagnostics.what_if import on_spark
 from panekeeper.diagnostics.what_if.comparison import Compared, Comparison, Difference, Produced, Run, Shape, Written
 from panekeeper.diagnostics.what_if.options import with_options

@@ -15,7 +15,7 @@ PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "r
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "sources", "flow", "user_sinks", "sink", "job", "metrics")
 RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "upkeep", "upgrade", "settle", "drill")
-DIAGNOSTICS_ONE_WAY = ("doctor", "inspector", "report", "replay", "what_if")
+DIAGNOSTICS_ONE_WAY = ("doctor", "tables", "inspector", "report", "replay", "what_if")
 ORDERS = {
     "the parts": PARTS_ONE_WAY,
     "framework": tuple(f"panekeeper.framework.{folder}" for folder in FRAMEWORK_ONE_WAY),

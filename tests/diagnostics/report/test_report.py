@@ -14,7 +14,7 @@ from deltalake import DeltaTable, WriterProperties, write_deltalake
 from panekeeper import DeclarationError, report
 from panekeeper.cli.main import main
 from panekeeper.diagnostics.report.figures import Figures, PaneLife, read_figures
-from panekeeper.diagnostics.report.rows import newest_rows
+from panekeeper.diagnostics.tables.rows import newest_rows
 from panekeeper.recovery.drill import DrillResult, Drills
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.recovery.storage.locations import checkpoint_at

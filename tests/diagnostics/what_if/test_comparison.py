@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from panekeeper import Session, SlidingByRow, TimeInterval
-from panekeeper.diagnostics.inspector.written import BATCH
+from panekeeper.diagnostics.tables.written import BATCH
 from panekeeper.diagnostics.what_if.comparison import Compared, Comparison, Run, Shape, compare, delays_us, refinements
 from panekeeper.diagnostics.what_if.on_spark import _by_batch
 from panekeeper.framework.core.job_spec import TIMESTAMP, JobSpec

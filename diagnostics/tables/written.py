@@ -6,21 +6,23 @@ Each batch is one commit, whose files are read as they were written: OPTIMIZE pu
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.diagnostics.inspector.plain_tables import read_plain_files
+from panekeeper.diagnostics.tables.rows import read_plain_files
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.session.spark_errors import all_said
-from panekeeper.framework.engine.sink.delta_log import kept_commits
+from panekeeper.framework.engine.sink.delta_log import kept_commits, newest_first
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.recovery.errors import RowsGone
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.epochs import read_begin
-from panekeeper.state.checkpoint.job_record import JobRecord, read_tables
+from panekeeper.state.checkpoint.job_record import TRANSACTION, JobRecord, read_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -103,6 +105,22 @@ def commits_of_batches(
             return
         newer = batch if batch >= 0 else newer
         yield commit.version, batch, commit.added if batch >= 0 else []
+
+
+def commits_of(table: Files, job: str, *, most: int) -> tuple[dict[int, int], dict[str, int]]:
+    """Return batch -> when the table had it, in us, and file -> the batch that wrote it, of the newest commits.
+
+    Of the commits that the log of the table still has; those of other programs have no batch.
+    """
+    written, batches = dict[int, int](), dict[str, int]()
+    for commit in islice(newest_first(table), most):
+        for app_id, batch in commit.transactions.items():
+            if not (found := TRANSACTION.fullmatch(app_id)) or found[1] != job:
+                continue
+            if commit.written_us is not None:
+                written.setdefault(batch, commit.written_us)
+            batches |= {PurePosixPath(name).name: batch for name in commit.added}
+    return written, batches
 
 
 def frame_of_files(spark: SparkSession, path: str, files: dict[str, int]) -> DataFrame:

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from panekeeper.diagnostics.inspector import plain_tables
-from panekeeper.diagnostics.inspector.plain_tables import read_plain_files, read_plain_table
+from panekeeper.diagnostics.tables import rows
+from panekeeper.diagnostics.tables.rows import read_plain_files, read_plain_table
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 
@@ -64,7 +64,7 @@ def test_what_spark_must_read_is_left_to_it(table: str, tmp_path: Path, monkeypa
     assert read_plain_table("s3a://bucket/log", {}) is None
     assert read_plain_table(str(tmp_path / "none"), {}) is None
     with monkeypatch.context() as patch:
-        patch.setattr(plain_tables, "_MOST_FILES", 2)
+        patch.setattr(rows, "_MOST_FILES", 2)
         assert read_plain_table(table, {}) is None
     DeltaTable(table).alter.set_table_properties({"delta.enableDeletionVectors": "true"}, raise_if_not_exists=False)
     if DeltaTable(table).protocol().min_reader_version > 1:

@@ -1,16 +1,19 @@
-"""Rows of a table of the job, read without Spark, where its files are plain: on a local disk, without deletion vectors.
+"""Which rows does a table have, read without Spark? Those with some times, those of some files, or the newest.
 
-Spark's first read of a Delta table in a session costs more than all else that an answer about one key needs.
+Spark's first read of a Delta table in a session costs more than all else that an answer about one key needs. The rows
+with some times, and those of files, are read where the table is plain: on a local disk, without deletion vectors. The
+newest ones are read wherever the library reads a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
@@ -21,12 +24,18 @@ from panekeeper.framework.engine.sink.library_rules import (
     local_folder,
     open_to_read,
     panic_as_unsupported,
+    table_of,
+    text_of,
 )
+from panekeeper.recovery.storage.delta_tables import delta_options
+from panekeeper.recovery.storage.files import Files
 from panekeeper.state.codec import of_type
 
 _MILLISECOND = 1000
 _MOST_FILES, _MOST_BYTES = 500, 2**26
 """Of more than that Spark reads a table faster."""
+FILE = "__filename"
+"""Column of Arrow with the file that a row is from."""
 _PLAIN_READER = 1
 """Version of Delta's protocol of tables whose rows are what is in their files."""
 
@@ -72,6 +81,43 @@ def read_plain_files(path: str, names: Collection[str]) -> dict[str, pa.Table] |
         return None
 
 
+def newest_rows(table: Files, columns: Sequence[str], *, most: int) -> tuple[pa.Table, bool]:
+    """Return the rows of the newest files, at least the `most` newest rows, and whether there are others.
+
+    Only those of the columns that the table has; and `FILE`, the name of the file of each row. Of a large file, which a
+    compaction makes, only the last groups of rows are read. Raises `UnsupportedTable` for a table that only Spark can
+    read.
+    """
+    delta = open_to_read(table.root, delta_options(table))
+    files = pa.table(delta.get_add_actions(flatten=True))
+    names, times = (files.column(name).to_pylist() for name in ("path", "modification_time"))
+    newest = [file_name(name) for _, name in sorted(zip(times, names, strict=True), reverse=True)]
+    try:
+        with panic_as_unsupported():
+            whole = delta.to_pyarrow_dataset()
+    except (DeltaError, OSError) as error:
+        raise UnsupportedTable(f"the library cannot read it: {text_of(error)}") from error
+    fragments = {file_name(part.path): part for part in whole.get_fragments()}
+    parts, rows, is_cut = [], 0, False
+    for part in (part for name in newest for part in reversed(fragments[name].split_by_row_group())):
+        if rows >= most:
+            is_cut = True
+            break
+        parts.append(part)
+        rows += sum(group.num_rows for group in part.row_groups)
+    chosen = ds.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
+    found = chosen.to_table([*(name for name in columns if name in whole.schema.names), FILE])
+    place = found.column_names.index(FILE)
+    coded = found.column(FILE).combine_chunks().dictionary_encode()
+    short = pa.array([file_name(one) for one in coded.dictionary.to_pylist()], pa.string())
+    return found.set_column(place, FILE, pa.DictionaryArray.from_arrays(coded.indices, short)), is_cut
+
+
+def file_name(path: str) -> str:
+    """Return the last part of a path, as the log of a table or a file system spells it."""
+    return PurePosixPath(unquote(path)).name
+
+
 def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows as the table has them by now: a column that came later is null."""
     there = {*rows.column_names}
@@ -85,8 +131,8 @@ def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 def _plain(folder: str) -> DeltaTable | None:
     """Open a table; None if its rows are not what is in its files."""
     delta = open_to_read(folder, {})
-    is_plain = delta.protocol().min_reader_version == _PLAIN_READER and not delta.metadata().partition_columns
-    return delta if is_plain else None
+    table = table_of(delta, folder)
+    return delta if table.protocol.reader == _PLAIN_READER and not table.partition_columns else None
 
 
 def _with(files: pa.Table, times: Mapping[str, int]) -> pa.Table:

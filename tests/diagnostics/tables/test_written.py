@@ -10,7 +10,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper import CheckpointError
-from panekeeper.diagnostics.inspector.written import files_of_batches, rows_of_batches
+from panekeeper.diagnostics.tables.written import files_of_batches, rows_of_batches
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.state.checkpoint.epochs import BEGIN_FILE, Begin
 from panekeeper.state.checkpoint.job_record import read_record
