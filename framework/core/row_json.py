@@ -43,7 +43,7 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     try:
         values = column.to_pylist()
     except (ValueError, OverflowError):
-        values = [_value(one) for one in column]
+        values = [_value(value) for value in column]
     write = _writer(column.type)
     return [write(value) for value in values]
 
@@ -58,7 +58,7 @@ def _value(scalar: Any) -> Any:
         if isinstance(scalar, pa.MapScalar):
             return [(_value(entry[0]), _value(entry[1])) for entry in scalar.values]
         if isinstance(scalar, pa.ListScalar):
-            return [_value(one) for one in scalar.values]
+            return [_value(value) for value in scalar.values]
         if pa.types.is_temporal(scalar.type):
             return str(scalar.cast(pa.string()))
         buffer = scalar.as_buffer() if hasattr(scalar, "as_buffer") else None

@@ -11,7 +11,7 @@ from panekeeper.framework.core.sessions.open_table import SESSION_COLUMNS
 
 _FIXED = frozenset(
     {
-        *(one.stored for one in PARTITION_COLUMNS.values() if one.stored),
+        *(column.stored for column in PARTITION_COLUMNS.values() if column.stored),
         *VALUE_COLUMNS.values(),
         *(PANE_COLUMN, BEFORE_COLUMN, COUNT_COLUMN, *CELL_COLUMNS),
         *SESSION_COLUMNS,

@@ -119,7 +119,7 @@ def _of_all_rows(declared: Aggregate, schema: pa.Schema) -> Accumulator:  # noqa
 
 def _groups(declared: Aggregate, schema: pa.Schema, require: Callable[..., pa.DataType]) -> Accumulator:
     options = dict(declared.options)
-    parts = tuple(bind(one, schema) for one in declared.parts)
+    parts = tuple(bind(part, schema) for part in declared.parts)
     for place in range(len(declared.columns)):
         require(_has_order, _ORDERED, place)
     keys = pa.schema([pa.field(name, schema.field(name).type) for name in declared.columns])
@@ -140,10 +140,10 @@ def _groups(declared: Aggregate, schema: pa.Schema, require: Callable[..., pa.Da
 
 def _expression(declared: Aggregate, schema: pa.Schema) -> Accumulator:
     assert declared.term is not None
-    parts = tuple(bind(one, schema) for one in declared.parts)
-    for one, part in zip(declared.parts, parts, strict=True):
+    parts = tuple(bind(part, schema) for part in declared.parts)
+    for argument, part in zip(declared.parts, parts, strict=True):
         if part.needs_content or not (_is_number(part.output) or pa.types.is_boolean(part.output)):
-            raise DeclarationError(f"{declared}: {one} is {part.output}, and no number or boolean")
+            raise DeclarationError(f"{declared}: {argument} is {part.output}, and no number or boolean")
     output = pa.bool_() if declared.term.is_boolean else pa.float64()
     inputs = declared.read_columns
     return OfOthers(inputs=inputs, output=output, parts=parts, term=declared.term)

@@ -75,7 +75,7 @@ def valid_values(rows: pa.Table, column: str, cells: Ints) -> tuple[Values, Ints
 def doubles_of_all(rows: pa.Table, columns: Sequence[str], cells: Ints) -> tuple[list[Floats], Ints]:
     """Return the numbers of columns as doubles, in the rows in which none of them is null, and the cells of these."""
     rows = rows.select(list(dict.fromkeys(columns)))
-    valid = np.logical_and.reduce([valid_mask(combine(one)) for one in rows.columns])
+    valid = np.logical_and.reduce([valid_mask(combine(column)) for column in rows.columns])
     rows, cells = rows.filter(pa.array(valid)), cells[valid]
     return [valid_values(rows, column, cells)[0].astype(np.float64) for column in columns], cells
 

@@ -32,36 +32,36 @@ class OfOthers(Accumulator):
 
     @property
     def merges_exactly(self) -> bool:
-        return all(one.merges_exactly for one in self.parts)
+        return all(part.merges_exactly for part in self.parts)
 
     @property
     def reason(self) -> str:
-        return next((one.reason for one in self.parts if one.reason != SUM_OVERFLOW), SUM_OVERFLOW)
+        return next((part.reason for part in self.parts if part.reason != SUM_OVERFLOW), SUM_OVERFLOW)
 
     def state_types(self) -> list[pa.DataType]:
-        return [kind for one in self.parts for kind in one.state_types()]
+        return [kind for part in self.parts for kind in part.state_types()]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
         folded = (
-            one.fold(own, cells, n_cells, rows, seq) for one, own in zip(self.parts, self._each(state), strict=True)
+            part.fold(own, cells, n_cells, rows, seq) for part, own in zip(self.parts, self._each(state), strict=True)
         )
         return [column for own in folded for column in own]
 
     def fold_parts(self, begun: State, offsets: Ints, rows: PartRows) -> State:
         pairs = zip(self.parts, self._each(begun), strict=True)
-        return [column for one, own in pairs for column in one.fold_parts(own, offsets, rows)]
+        return [column for part, own in pairs for column in part.fold_parts(own, offsets, rows)]
 
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
-        merged = (one.merge_ranges(own, lo, hi) for one, own in zip(self.parts, self._each(state), strict=True))
+        merged = (part.merge_ranges(own, lo, hi) for part, own in zip(self.parts, self._each(state), strict=True))
         return [column for own in merged for column in own]
 
     def merge(self, state: State, later: State, cells: Ints, n_cells: int) -> State:
         pairs = zip(self.parts, self._each(state), self._each(later), strict=True)
-        return [column for one, own, more in pairs for column in one.merge(own, more, cells, n_cells)]
+        return [column for part, own, more in pairs for column in part.merge(own, more, cells, n_cells)]
 
     def finish(self, state: State) -> pa.Array:
         state = self.with_empty_columns(state)
-        results = [_doubles(one.finish(own)) for one, own in zip(self.parts, self._each(state), strict=True)]
+        results = [_doubles(part.finish(own)) for part, own in zip(self.parts, self._each(state), strict=True)]
         with np.errstate(all="ignore"):
             values, known = _value(self.term, results, len(state[0]))
         shown = values != 0 if pa.types.is_boolean(self.output) else canonical_nan(values)
@@ -70,9 +70,9 @@ class OfOthers(Accumulator):
     def _each(self, state: State) -> list[State]:
         """Return the state of each part."""
         parts: list[State] = []
-        for one in self.parts:
+        for part in self.parts:
             begin = sum(map(len, parts))
-            parts.append(state[begin : begin + len(one.state_types())])
+            parts.append(state[begin : begin + len(part.state_types())])
         return parts
 
 
@@ -91,7 +91,7 @@ def _value(term: Term, results: list[Known], n: int) -> Known:
         return results[int(term.value)]
     if term.name == "number":
         return np.full(n, float(term.value)), np.ones(n, dtype=np.bool_)
-    terms = [_value(one, results, n) for one in term.terms]
+    terms = [_value(inner, results, n) for inner in term.terms]
     values, known = terms[0]
     if term.name in _OF_ANY_NUMBER:
         for more, others in terms[1:]:
@@ -99,10 +99,10 @@ def _value(term: Term, results: list[Known], n: int) -> Known:
         return values, known
     for _, others in terms[1:]:
         known = known & others
-    found: Floats = _FUNCTIONS[term.name](*(one for one, _ in terms)).astype(np.float64)
+    result: Floats = _FUNCTIONS[term.name](*(values for values, _ in terms)).astype(np.float64)
     if term.name in ("/", "%"):
         known = known & (terms[1][0] != 0)
-    return found, known
+    return result, known
 
 
 def _equal(a: Floats, b: Floats) -> Bools:

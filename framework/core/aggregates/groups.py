@@ -47,18 +47,18 @@ class Groups(Accumulator):
 
     @property
     def merges_exactly(self) -> bool:
-        return all(one.merges_exactly for one in self.parts)
+        return all(part.merges_exactly for part in self.parts)
 
     @property
     def runs_user_code(self) -> bool:
-        return any(one.runs_user_code for one in self.parts)
+        return any(part.runs_user_code for part in self.parts)
 
     @property
     def reason(self) -> str:
-        return next((one.reason for one in self.parts if one.reason != SUM_OVERFLOW), SUM_OVERFLOW)
+        return next((part.reason for part in self.parts if part.reason != SUM_OVERFLOW), SUM_OVERFLOW)
 
     def state_types(self) -> list[pa.DataType]:
-        kinds = [*self.keys.types, *(kind for one in self.parts for kind in one.state_types())]
+        kinds = [*self.keys.types, *(kind for part in self.parts for kind in part.state_types())]
         return [pa.list_(kind) for kind in kinds]
 
     def fold(self, state: State, cells: Ints, n_cells: int, rows: pa.Table, seq: Ints) -> State:
@@ -79,7 +79,7 @@ class Groups(Accumulator):
         number[number < 0] = np.arange(known, groups)
         of_rows = number[group_of[known:]]
         folded = [
-            one.fold(own, of_rows, groups, rows, seq) for one, own in zip(self.parts, self._each(held), strict=True)
+            part.fold(own, of_rows, groups, rows, seq) for part, own in zip(self.parts, self._each(held), strict=True)
         ]
         at, starts = pa.array(number), order[np.flatnonzero(first)]
         columns = [*(key.take(pa.array(starts)) for key in keys), *(c.take(at) for own in folded for c in own)]
@@ -95,7 +95,7 @@ class Groups(Accumulator):
         held = [column.take(pa.array(order)) for column in held]
         begins = np.flatnonzero(first)
         until = np.concatenate([begins[1:], [len(order)]])[: len(begins)]
-        merged = [one.merge_ranges(own, begins, until) for one, own in zip(self.parts, self._each(held), strict=True)]
+        merged = [part.merge_ranges(own, begins, until) for part, own in zip(self.parts, self._each(held), strict=True)]
         keys = [column.take(pa.array(begins)) for column in held[: len(self.keys)]]
         sizes = np.bincount(owners[order[begins]], minlength=len(lo))
         return self._state(sizes, [*keys, *(column for own in merged for column in own)])
@@ -104,7 +104,7 @@ class Groups(Accumulator):
         state = self.with_empty_columns(state)
         ends, held = offsets_of(state[0]), [column.flatten() for column in state]
         sizes = np.diff(ends)
-        results = [one.finish(own) for one, own in zip(self.parts, self._each(held), strict=True)]
+        results = [part.finish(own) for part, own in zip(self.parts, self._each(held), strict=True)]
         owners, order = np.repeat(np.arange(len(sizes)), sizes), np.arange(int(ends[-1]))
         if self.by is not None:
             (codes,) = order_codes(results[self.by])
@@ -120,7 +120,7 @@ class Groups(Accumulator):
 
     def _each(self, columns: list[pa.Array]) -> list[State]:
         """Return the state of each part, of which the cells are the groups."""
-        sizes = (len(one.state_types()) for one in self.parts)
+        sizes = (len(part.state_types()) for part in self.parts)
         return [columns[a:b] for a, b in pairwise(accumulate(sizes, initial=len(self.keys)))]
 
     def _state(self, sizes: Ints, columns: list[pa.Array]) -> State:

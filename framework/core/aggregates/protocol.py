@@ -175,11 +175,11 @@ def fold_in_rounds(fold: Fold, begun: State, offsets: Ints, rows: PartRows) -> S
     ends = np.searchsorted(rounds[order], np.arange(int(sizes[0]) + 1)).tolist()
     numbers = np.searchsorted(-sizes, -np.arange(int(sizes[0]))).tolist()
     state, folded, at = [column.take(pa.array(cells)) for column in begun], [], []
-    for one, (n_cells, (first, end)) in enumerate(zip(numbers, pairwise(ends), strict=True)):
+    for number, (n_cells, (first, end)) in enumerate(zip(numbers, pairwise(ends), strict=True)):
         state = [column.slice(0, n_cells) for column in state]
         state = fold(state, owners[first:end], n_cells, table.slice(first, end - first), seq[first:end])
         folded.append(state)
-        at.append(begins[:n_cells] + one)
+        at.append(begins[:n_cells] + number)
     source = np.empty(int(offsets[-1]), dtype=np.int64)
     source[np.concatenate(at)] = np.arange(len(source))
     return [pa.concat_arrays(columns).take(pa.array(source)) for columns in zip(*folded, strict=True)]

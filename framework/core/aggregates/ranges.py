@@ -147,9 +147,9 @@ def running_sums(begun: Floats, values: Floats, offsets: Ints) -> Floats:
         first, end = offsets[group], offsets[group + 1]
         sums[first:end] = np.add.accumulate(np.append(begun[group], values[first:end]))[1:]
     classes = np.where(lengths < _LONG, np.frexp(lengths)[1], 0)
-    for one in distinct(classes[classes > 0]).tolist():
+    for size_class in distinct(classes[classes > 0]).tolist():
         # Groups of about one length lie side by side, so what is filled up is at most as much as there is.
-        is_one = classes == one
+        is_one = classes == size_class
         place = np.repeat(is_one, lengths)
         grid = np.zeros((np.count_nonzero(is_one), int(lengths[is_one].max()) + 1))
         grid[:, 0] = begun[is_one]

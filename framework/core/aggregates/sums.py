@@ -222,7 +222,7 @@ class WeightedMean(Accumulator):
         counts, *sums = (raw_values(column) for column in self.with_empty_columns(state))
         with np.errstate(all="ignore"):
             merged = merge_ranges(tuple(sums), lo, hi, empty=(0.0, 0.0), merge=_plus)
-        return [pa.array(sum_ranges(counts, lo, hi)), *(pa.array(canonical_nan(one)) for one in merged)]
+        return [pa.array(sum_ranges(counts, lo, hi)), *(pa.array(canonical_nan(column)) for column in merged)]
 
     def finish(self, state: State) -> pa.Array:
         _, products, weights = (raw_values(column) for column in self.with_empty_columns(state))
@@ -297,4 +297,4 @@ def _carried(counts: Ints, words: Sequence[Ints]) -> State:
         whole = word if carry is None else word + carry
         carried.insert(0, whole & _LOW)
         carry = whole >> _HALF
-    return [pa.array(one) for one in (counts, highest if carry is None else highest + carry, *carried)]
+    return [pa.array(column) for column in (counts, highest if carry is None else highest + carry, *carried)]

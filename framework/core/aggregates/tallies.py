@@ -166,9 +166,9 @@ class TopK(Tally):
         values, counts = state[0].flatten(), raw_values(state[1].flatten())
         order = np.lexsort((order_codes(values)[0], -counts, np.repeat(np.arange(len(sizes)), sizes)))
         order = order[np.arange(len(order)) - np.repeat(ends[:-1], sizes) < self.k]
-        found = [values.take(pa.array(order)), pa.array(counts[order])]
+        tally = [values.take(pa.array(order)), pa.array(counts[order])]
         fields = [self.output.value_type.field(place) for place in (0, 1)]
-        return lists(np.minimum(sizes, self.k), pa.StructArray.from_arrays(found, fields=fields), self.output)
+        return lists(np.minimum(sizes, self.k), pa.StructArray.from_arrays(tally, fields=fields), self.output)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,8 +202,8 @@ class Quantiles(Tally):
             wanted = -(-numbers * rank.numerator // rank.denominator)
             places[:, column] = begins + np.maximum(wanted.astype(np.int64), 1)
         at = np.searchsorted(until[1:], places[sizes > 0].ravel())
-        found = values.take(pa.array(order[at]))
-        shown = found if self.is_exact else pa.array(_middles(raw_values(found), without_fraction=self.is_whole))
+        chosen = values.take(pa.array(order[at]))
+        shown = chosen if self.is_exact else pa.array(_middles(raw_values(chosen), without_fraction=self.is_whole))
         return lists((sizes > 0) * len(self.ranks), shown, self.output, sizes == 0)
 
 
@@ -220,10 +220,10 @@ class Histogram(Tally):
     def finish(self, state: State) -> pa.Array:
         state = self.with_empty_columns(state)
         sizes, bins = np.diff(offsets_of(state[0])), len(self.edges) + 1
-        found = np.zeros((len(sizes), bins), dtype=np.int64)
+        counts_of_bins = np.zeros((len(sizes), bins), dtype=np.int64)
         places = np.repeat(np.arange(len(sizes)), sizes), raw_values(state[0].flatten())
-        found[places] = raw_values(state[1].flatten())
-        return lists(np.full(len(sizes), bins), pa.array(found.ravel()), self.output)
+        counts_of_bins[places] = raw_values(state[1].flatten())
+        return lists(np.full(len(sizes), bins), pa.array(counts_of_bins.ravel()), self.output)
 
 
 _BITS_LEFT_OUT = 46

@@ -51,8 +51,8 @@ class TopRows(Accumulator):
         by = [combine(rows.column(name)) for name, _ in self.by]
         shown = [combine(rows.column(self.row.field(place).name)) for place in range(self.row.num_fields)]
         entries = [*by, pa.array(seq), pa.StructArray.from_arrays(shown, fields=list(self.row))]
-        takes_part = np.logical_and.reduce([valid_mask(one) for one in by])
-        table = pa.table({str(place): one for place, one in enumerate(entries)}).filter(pa.array(takes_part))
+        takes_part = np.logical_and.reduce([valid_mask(column) for column in by])
+        table = pa.table({str(place): column for place, column in enumerate(entries)}).filter(pa.array(takes_part))
         state = self.with_empty_columns(state)
         return fold_changed_cells(self._added, state, cells[takes_part], n_cells, table, seq[takes_part])
 
@@ -80,8 +80,8 @@ class TopRows(Accumulator):
         place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         order = order[place < self.k]
         return [
-            lists(np.minimum(sizes, self.k), one.take(pa.array(order)), kind)
-            for one, kind in zip(entries, self.state_types(), strict=True)
+            lists(np.minimum(sizes, self.k), column.take(pa.array(order)), kind)
+            for column, kind in zip(entries, self.state_types(), strict=True)
         ]
 
     def finish(self, state: State) -> pa.Array:

@@ -108,7 +108,7 @@ class UserPartialAggregate(Accumulator):
     def merge_ranges(self, state: State, lo: Ints, hi: Ints) -> State:
         level = _objects(python_values(self.with_empty_columns(state)[0]))
         (merged,) = merge_ranges((level,), lo, hi, empty=(_MISSING,), merge=self._merged, within=True)
-        states = [self.user.zero() if one is _MISSING else one for one in merged]
+        states = [self.user.zero() if state is _MISSING else state for state in merged]
         return [_column(self.user, "the state", states, self.kind)]
 
     def _merged(self, left: PartialColumns, right: PartialColumns) -> PartialColumns:
@@ -120,7 +120,7 @@ class UserPartialAggregate(Accumulator):
         return self.user.merge(self.own(earlier), self.own(later))
 
     def finish(self, state: State) -> pa.Array:
-        results = [self.user.result(one) for one in python_values(self.with_empty_columns(state)[0])]
+        results = [self.user.result(state) for state in python_values(self.with_empty_columns(state)[0])]
         return _column(self.user, "result()", results, self.output)
 
 
@@ -147,7 +147,7 @@ def as_stored(kind: pa.DataType) -> Callable[[Any], bool]:
         return lambda value: (
             type(value) is dict
             and list(value) == names
-            and all(one is None or fits(one) for fits, one in zip(parts, value.values(), strict=True))
+            and all(item is None or fits(item) for fits, item in zip(parts, value.values(), strict=True))
         )
     if pa.types.is_list(kind):
         type_, within, fits = *_plain(kind.value_type), as_stored(kind.value_type)
@@ -155,7 +155,7 @@ def as_stored(kind: pa.DataType) -> Callable[[Any], bool]:
             type(value) is list
             and (
                 (set(map(type, value)) == {type_} and within(value))  # much faster than one after the other
-                or all(one is None or fits(one) for one in value)
+                or all(item is None or fits(item) for item in value)
             )
         )
     type_, within = _plain(kind)

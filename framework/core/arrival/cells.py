@@ -29,10 +29,10 @@ class ArrivalCells:
         self._codes = codes
         self._states = [
             [
-                of_type(table.column(f"{one.number}.{part}").combine_chunks(), kind)
-                for part, kind in enumerate(one.state_types())
+                of_type(table.column(f"{accumulator.number}.{part}").combine_chunks(), kind)
+                for part, kind in enumerate(accumulator.state_types())
             ]
-            for one in self._accumulators
+            for accumulator in self._accumulators
         ]
 
     def fold(
@@ -100,8 +100,8 @@ class ArrivalCells:
         order = np.argsort(self._codes)
         at = pa.array(order[np.searchsorted(self._codes[order], codes)])
         return {
-            f"{one.number}.{part}": column.take(at)
-            for one, state in zip(self._accumulators, self._states, strict=True)
+            f"{accumulator.number}.{part}": column.take(at)
+            for accumulator, state in zip(self._accumulators, self._states, strict=True)
             for part, column in enumerate(state)
         }
 

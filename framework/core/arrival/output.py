@@ -128,7 +128,7 @@ class AggregateArrivalOutput:
             ends = np.cumsum([0, *(len(x) for x in lists)])
             low, high = ends[:-1], ends[1:]
             rows = rows.take(pa.array(np.concatenate(lists)))
-        return [one.from_rows(rows, low, high, firings.place) for one in self._accumulators]
+        return [accumulator.from_rows(rows, low, high, firings.place) for accumulator in self._accumulators]
 
 
 class OperatorArrivalOutput:

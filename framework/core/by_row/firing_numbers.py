@@ -32,9 +32,9 @@ class FiringNumbers:
             return usual
         known = SortedCells(self.codes, self.lasts)
         low, high = known.between(codes, lasts, lasts + 1)
-        found = usual.copy()
-        found[low < high] = self.numbers[known.order[low[low < high]]]
-        return found
+        fired = usual.copy()
+        fired[low < high] = self.numbers[known.order[low[low < high]]]
+        return fired
 
     def put(self, codes: np.ndarray, lasts: np.ndarray, numbers: np.ndarray, usual: np.ndarray) -> None:
         """Note how often distinct windows have fired now; `usual` is what needs no note."""

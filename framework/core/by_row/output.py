@@ -51,5 +51,8 @@ class AggregateByRowOutput:
             times = {"pane_start": int(starts[at]), "pane_end": int(windows.lasts[at])}
             return FiringPlace(int(windows.codes[at]), times)
 
-        columns = [one.from_rows(windows.rows.rows, windows.low, windows.high, place) for one in self._accumulators]
+        columns = [
+            accumulator.from_rows(windows.rows.rows, windows.low, windows.high, place)
+            for accumulator in self._accumulators
+        ]
         self._results.add(windows, starts, columns, reason)

@@ -64,11 +64,11 @@ class CalendarPanes:
             return numbers
         low, high = int(numbers.min()), int(numbers.max())
         if high - low < len(numbers) + _FEW:
-            starts: np.ndarray = self._instants(np.arange(low, high + 1))[numbers - low]
-            return starts
-        few, places = ranked(numbers)
-        found: np.ndarray = self._instants(few)[places]
-        return found
+            few, places = np.arange(low, high + 1), numbers - low
+        else:
+            few, places = ranked(numbers)
+        starts: np.ndarray = self._instants(few)[places]
+        return starts
 
     def numbers(self, times: np.ndarray) -> np.ndarray:
         """Return the pane that each instant is in."""
@@ -104,14 +104,14 @@ class CalendarPanes:
     def _instants(self, numbers: np.ndarray) -> np.ndarray:
         shown = self._clock_at_starts(numbers).tolist()
         instants = _first_instants(self.zone_data, shown)
-        for one in reversed(self.former):
-            before = _first_instants(one.zone_data, shown)
-            instants = np.where(before <= one.until_us, before, np.maximum(instants, one.until_us))
+        for calendar in reversed(self.former):
+            before = _first_instants(calendar.zone_data, shown)
+            instants = np.where(before <= calendar.until_us, before, np.maximum(instants, calendar.until_us))
         return instants
 
 
 def _first_instants(zone_data: str, shown: list[int]) -> np.ndarray:
-    return np.fromiter((_first_instant(zone_data, one) for one in shown), np.int64, len(shown))
+    return np.fromiter((_first_instant(zone_data, time) for time in shown), np.int64, len(shown))
 
 
 @lru_cache(maxsize=64)

@@ -70,13 +70,13 @@ class Fills:
         """Until which end panes of each partition are filled."""
         # In one batch a partition may have fired in several panes, and in an older one last, for a late row.
         np.maximum.at(reach, self._codes, self._geometry.ends(self._panes) + self._for_us)
-        found, pane = [], after
+        gaps, pane = [], after
         for begun in sorted(with_rows):
             if begun > after:
                 break
             codes = with_rows[begun]
             reach[codes] = np.maximum(reach[codes], self._geometry.end(begun) + self._for_us)
-        ahead = [one for one in sorted(with_rows) if one > after]
+        ahead = [pane for pane in sorted(with_rows) if pane > after]
         while pane < until:
             if len(reach) and self._geometry.end(pane + 1) <= int(reach.max()):
                 pane += 1
@@ -91,8 +91,8 @@ class Fills:
                 fills[codes] = False
                 reach[codes] = end + self._for_us
             if fills.any() and self._geometry.start(pane) < end:  # a day that a zone left out has no length
-                found.append((pane, np.flatnonzero(fills)))
-        return found
+                gaps.append((pane, np.flatnonzero(fills)))
+        return gaps
 
     def note(self, codes: np.ndarray, panes: np.ndarray, columns: list[pa.Array]) -> None:
         """Keep what partitions fire with rows."""
@@ -159,7 +159,7 @@ class Fills:
             table.column(name).combine_chunks() if name in table.column_names else pa.nulls(table.num_rows)
             for name in names
         ]
-        self._columns = [of_type(one, field.type) for one, field in zip(stored, self._kept, strict=True)]
+        self._columns = [of_type(column, field.type) for column, field in zip(stored, self._kept, strict=True)]
 
 
 def _constant(kind: pa.DataType, count: int, *, zero: bool) -> pa.Array:

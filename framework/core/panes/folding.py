@@ -125,7 +125,7 @@ def exact_accumulators(spec: JobSpec) -> tuple[Accumulator, ...] | None:
     if isinstance(spec.window, FiringOptions) and (spec.window.fires_by_clock or spec.window.fires_at_rows):
         return None
     accumulators = tuple(bind(aggregate, spec.columns) for aggregate in spec.aggregates.values())
-    return accumulators if all(one.merges_exactly for one in accumulators) else None
+    return accumulators if all(accumulator.merges_exactly for accumulator in accumulators) else None
 
 
 def fold_cells(
@@ -141,7 +141,9 @@ def fold_cells(
     }
     table = with_keys(pa.table(columns), partitions, codes)
     arrived = np.arange(rows.num_rows, dtype=np.int64)
-    return append_states(table, [one.fold([], cells, len(codes), rows, arrived) for one in accumulators]), cells
+    return append_states(
+        table, [accumulator.fold([], cells, len(codes), rows, arrived) for accumulator in accumulators]
+    ), cells
 
 
 def gains(rows: pa.Table, slices: np.ndarray, keys: pa.Schema, least_gain: int = 2) -> bool:

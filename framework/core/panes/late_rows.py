@@ -34,7 +34,7 @@ class Assignment:
     def only(self, rows: np.ndarray | slice) -> Assignment:
         """Return the assignment of some of the rows: a mask, or a range."""
         columns = {f.name: getattr(self, f.name) for f in fields(self)}
-        some = {name: one[rows] for name, one in columns.items() if isinstance(one, np.ndarray)}
+        some = {name: column[rows] for name, column in columns.items() if isinstance(column, np.ndarray)}
         return Assignment(**(columns | some))
 
     @property

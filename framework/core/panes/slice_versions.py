@@ -39,7 +39,7 @@ class SliceVersions:
 
     def folded(
         self,
-        one: GuardedAccumulator,
+        accumulator: GuardedAccumulator,
         known: State,
         rows: PartRows,
         *,
@@ -48,18 +48,18 @@ class SliceVersions:
         """Return all states of an aggregate.
 
         Args:
-            one: the aggregate.
+            accumulator: the aggregate.
             known: its states of the cells that were held, and one without rows.
             rows: the rows of the parts.
             begins_anew: whether what has fired is forgotten, so that a part begins without what was before it.
         """
         if begins_anew:
             begins = np.where(self.rounds == 0, np.minimum(self.cells, self.held), self.held)
-            after = one.fold(_taken(known, begins), rows.parts, len(self.cells), rows.table, rows.seq)
+            after = accumulator.fold(_taken(known, begins), rows.parts, len(self.cells), rows.table, rows.seq)
         else:
             firsts = np.flatnonzero(np.diff(self.cells, prepend=-1))
             begun = np.minimum(self.cells[firsts], self.held)
-            after = one.fold_parts(_taken(known, begun), np.append(firsts, len(self.cells)), rows)
+            after = accumulator.fold_parts(_taken(known, begun), np.append(firsts, len(self.cells)), rows)
         return [pa.concat_arrays([column.slice(0, self.held), own]) for column, own in zip(known, after, strict=True)]
 
     @property

@@ -47,7 +47,7 @@ def _contents_and_output(
         rows = SessionRows(keys, spec.columns, store, leaves, spec.history, [])
         return rows, OperatorSessionOutput(spec, spec.operator, rows, keys, results)
     accumulators = bind_guarded(spec.aggregates, spec.columns, results.quarantine, spec.history)
-    if window.gap_us is None or window.needs_rows or any(one.needs_content for one in accumulators):
+    if window.gap_us is None or window.needs_rows or any(accumulator.needs_content for accumulator in accumulators):
         rows = SessionRows(keys, spec.columns, store, leaves, spec.history, accumulators)
         return rows, AggregateSessionOutput(rows, results)
     if spec.discards:

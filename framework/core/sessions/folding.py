@@ -96,6 +96,6 @@ class SessionFolding:
             REFINING_COLUMN: pa.array(np.bincount(parts[times + gap <= watermark], minlength=count)),
         }
         arrived = np.arange(rows.num_rows, dtype=np.int64)
-        states = [one.fold([], parts, count, rows, arrived) for one in self.accumulators]
+        states = [accumulator.fold([], parts, count, rows, arrived) for accumulator in self.accumulators]
         table = append_states(with_keys(pa.table(columns), keys, codes[place]), states)
         return FoldedRows(table, kept[place], rest)

@@ -108,7 +108,7 @@ class JoinsInOrder:
         return label
 
     def _join(self, row: int, beside: list[Joined], time: int, end: int, *, late: bool) -> Join:
-        at = bisect_right(beside, time, key=lambda one: one.first) - 1
+        at = bisect_right(beside, time, key=lambda session: session.first) - 1
         if at < 0 or time > beside[at].end or not self._fits(beside[at].first, max(time, beside[at].last)):
             at += 1
             taken = at < len(beside) and beside[at].first <= end and self._fits(time, beside[at].last)

@@ -62,7 +62,7 @@ class SessionResults(ResultRows):
         """
         pane_time = self._spec.pane_time
         own = [replaces.cast(pa.list_(pane_time)), *firing]
-        self._add(codes, (one.cast(pane_time) for one in bounds), columns, own, of_view=of_view)
+        self._add(codes, (bound.cast(pane_time) for bound in bounds), columns, own, of_view=of_view)
 
     def add_drained(self, key: Any, columns: dict[str, Any]) -> None:
         """Add a row that a state handler has emitted in `drain`; it belongs to no session."""
@@ -186,7 +186,7 @@ class OperatorSessionOutput:
         """MERGE with the rows of the sessions that became one, before the INSERTION of the row that joined them."""
         if EventType.MERGE not in self._events:
             return
-        parts = tuple(self._pane(one.first, one.end) for one in merged)
+        parts = tuple(self._pane(part.first, part.end) for part in merged)
 
         def content() -> pa.Table:
             prepare()
@@ -196,7 +196,7 @@ class OperatorSessionOutput:
 
         pane, first = self._pane(session.first, session.end), session.first
         event = Event(EventType.MERGE, self._key(code), content, pane=pane, port=self._port, merged=parts)
-        replaces = tuple(one.first for one in merged if one.first != first)
+        replaces = tuple(part.first for part in merged if part.first != first)
         self._call(event, code, _Place(first, pane.end_us, session.last, replaces))
         self._move_emitted_to_results()
 
@@ -231,7 +231,7 @@ class OperatorSessionOutput:
         rows, offsets = self._rows.content(sessions)
         rows, keys = rows.drop_columns([EVENT_TIME]), self._keys.values(sessions.codes.tolist())
         bounds = zip(
-            *(one.tolist() for one in (sessions.codes, sessions.first, sessions.end, sessions.last)), strict=True
+            *(column.tolist() for column in (sessions.codes, sessions.first, sessions.end, sessions.last)), strict=True
         )
         replaced, reasons = transitions.replaced.to_pylist(), transitions.reasons.to_pylist()
         for at, (code, first, end, last) in enumerate(bounds):
@@ -284,12 +284,12 @@ class OperatorSessionOutput:
         for rows, origins in self._calls.pop_rows():
             codes, numbers, refinements, reasons, _, finals = zip(*origins, strict=True)
             places = [self._places[number] for number in numbers]
-            bounds = [pa.array([one[part] for one in places], pa.int64()) for part in range(3)]
+            bounds = [pa.array([place[part] for place in places], pa.int64()) for part in range(3)]
             self._results.add(
                 np.array(codes, dtype=np.int64),
                 bounds,
                 rows.columns,
-                pa.array([one.replaces for one in places], _STARTS),
+                pa.array([place.replaces for place in places], _STARTS),
                 [pa.array(refinements, pa.int32()), pa.array(finals, pa.bool_()), pa.array(reasons, pa.string())],
             )
         self._places = []

@@ -40,16 +40,16 @@ class Standing:
     def as_lists(self, sessions: int) -> list[pa.ListArray]:
         """Return the starts, and each column of `shown`, as a list for each session."""
         sizes = np.bincount(self.owner, minlength=sessions)
-        return [lists(sizes, one, pa.list_(one.type)) for one in (pa.array(self.start), *self.shown)]
+        return [lists(sizes, column, pa.list_(column.type)) for column in (pa.array(self.start), *self.shown)]
 
     def of(self, sessions: np.ndarray) -> Standing:
         """Return those of the sessions of a mask, which are numbered among themselves then."""
-        found = self.where(sessions[self.owner])
-        return Standing((np.cumsum(sessions) - 1)[found.owner], found.start, found.shown)
+        some_of_them = self.where(sessions[self.owner])
+        return Standing((np.cumsum(sessions) - 1)[some_of_them.owner], some_of_them.start, some_of_them.shown)
 
     def where(self, some: np.ndarray) -> Standing:
         """Return those of a mask."""
-        return Standing(self.owner[some], self.start[some], [one.filter(pa.array(some)) for one in self.shown])
+        return Standing(self.owner[some], self.start[some], [column.filter(pa.array(some)) for column in self.shown])
 
 
 class StandingResults:
@@ -60,7 +60,7 @@ class StandingResults:
         kept = [] if values is None else [*_BOUNDS, *(pa.field(LAST_RESULT.format(v.name), v.type) for v in values)]
         self._kept = pa.schema(kept)
         self._owner, self._start = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        self._shown = [pa.array([], one.type) for one in self._kept]
+        self._shown = [pa.array([], field.type) for field in self._kept]
 
     @property
     def stored(self) -> pa.Schema:
@@ -68,7 +68,7 @@ class StandingResults:
         return pa.schema(
             [
                 pa.field(STANDING_COLUMN, pa.list_(pa.int64())),
-                *(pa.field(one.name, pa.list_(one.type)) for one in self._kept),
+                *(pa.field(field.name, pa.list_(field.type)) for field in self._kept),
             ]
         )
 
@@ -76,7 +76,7 @@ class StandingResults:
         """Add those of stored sessions, which are at the positions from `first` on; nulls where no value was stored."""
         starts = pa.concat_arrays([combine(table.column(STANDING_COLUMN)) for table in tables])
         counts = np.diff(starts.offsets.to_numpy()) if len(starts) else np.empty(0, dtype=np.int64)
-        shown = [pa.concat_arrays([_stored(table, one) for table in tables]) for one in self._kept]
+        shown = [pa.concat_arrays([_stored(table, field) for table in tables]) for field in self._kept]
         self._add(first + np.repeat(np.arange(len(counts)), counts), starts.flatten().to_numpy(), shown)
 
     def of(self, at: np.ndarray, sessions: int) -> Standing:
@@ -86,7 +86,7 @@ class StandingResults:
         owner = place[self._owner]
         some = np.flatnonzero(owner >= 0)
         some = some[stable_order(self._start[some], owner[some])]
-        return Standing(owner[some], self._start[some], [one.take(pa.array(some)) for one in self._shown])
+        return Standing(owner[some], self._start[some], [column.take(pa.array(some)) for column in self._shown])
 
     def replace(self, at: np.ndarray, starts: np.ndarray, shown: list[pa.Array], sessions: int) -> None:
         """Put one result in the place of those of each session at these positions, of so many in memory."""
@@ -107,7 +107,7 @@ class StandingResults:
     def keep(self, some: np.ndarray) -> None:
         """Forget all but those of a mask."""
         self._owner, self._start = self._owner[some], self._start[some]
-        self._shown = [one.filter(pa.array(some)) for one in self._shown]
+        self._shown = [column.filter(pa.array(some)) for column in self._shown]
 
     def _add(self, owner: np.ndarray, start: np.ndarray, shown: list[pa.Array]) -> None:
         self._owner, self._start = np.concatenate([self._owner, owner]), np.concatenate([self._start, start])

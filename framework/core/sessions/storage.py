@@ -21,7 +21,7 @@ _SESSIONS_TABLE, _CONTENTS_TABLE = "sessions", "contents"
 
 def stored_sessions(record: SessionRecord, store: KeyGroupStore) -> list[pa.Table]:
     """Return all open sessions of a key group as they are stored, without what they hold."""
-    leaves = [leaf for leaf, one in record.leaves.items() if one[SESSIONS]]
+    leaves = [leaf for leaf, kept in record.leaves.items() if kept[SESSIONS]]
     leaves += [ARCHIVES + number for number in record.archives]
     return [decode_header(store.read(SESSIONS_KIND, leaf, 0))[1][_SESSIONS_TABLE] for leaf in leaves]
 
@@ -47,12 +47,12 @@ class SessionStorage:
 
     def load_due(self, watermark: int) -> None:
         """Load the sessions that have something to do at a watermark."""
-        self._load(np.array([leaf for leaf, one in self._leaves.records.items() if one[DUE] <= watermark], np.int64))
-        self._load_archives([number for number, one in self._leaves.archives.items() if one[DUE] <= watermark])
+        self._load(np.array([leaf for leaf, kept in self._leaves.records.items() if kept[DUE] <= watermark], np.int64))
+        self._load_archives([number for number, kept in self._leaves.archives.items() if kept[DUE] <= watermark])
 
     def load_due_by_clock(self, us: int) -> None:
         """Load the sessions that fire by the wall clock until then."""
-        self._load(np.array([leaf for leaf, one in self._leaves.records.items() if 0 <= one[CLOCK] <= us], np.int64))
+        self._load(np.array([leaf for leaf, kept in self._leaves.records.items() if 0 <= kept[CLOCK] <= us], np.int64))
 
     def note_changed(self, codes: np.ndarray) -> None:
         """Take note that sessions of these partitions have changed."""
@@ -96,8 +96,8 @@ class SessionStorage:
         """Read the sessions of leaves, with what they hold, as far as it is stored with them."""
         if leaves:
             values = [decode_header(self._store.read(SESSIONS_KIND, leaf, 0))[1] for leaf in leaves]
-            self._open.add_stored([one[_SESSIONS_TABLE] for one in values])
-            if parts := [one[_CONTENTS_TABLE] for one in values if _CONTENTS_TABLE in one]:
+            self._open.add_stored([value[_SESSIONS_TABLE] for value in values])
+            if parts := [value[_CONTENTS_TABLE] for value in values if _CONTENTS_TABLE in value]:
                 self._contents.load(parts)
 
     def _write(self, leaves: list[int], at: np.ndarray, bounds: list[int], parts: list[pa.Table | None]) -> None:

@@ -37,9 +37,11 @@ class DeltaPolicy(RunningPolicy):
         listed, starts = new.tolist(), round_rows.first_of_code.tolist()
         own = round_rows.code
         falling = set(own[1:][(own[1:] == own[:-1]) & ~(new[1:] >= new[:-1])].tolist())
-        for one in np.unique(own).tolist():
-            find = _tumbles_by_scan if one in falling else _tumbles_by_search
-            partitions.oldest[one] = find(listed, starts[one], starts[one + 1], partitions.oldest[one], size, tumbled)
+        for partition in np.unique(own).tolist():
+            find = _tumbles_by_scan if partition in falling else _tumbles_by_search
+            partitions.oldest[partition] = find(
+                listed, starts[partition], starts[partition + 1], partitions.oldest[partition], size, tumbled
+            )
         rows = np.array(tumbled, dtype=np.int64)
         code, position, at = round_rows.rows
         high = position[rows]
