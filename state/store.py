@@ -56,6 +56,21 @@ class KeyGroupStore(Protocol):
         ...
 
 
+class StoredHeader:
+    """The header of a store, or of a part of one, as it was read: it is written again only if it has changed."""
+
+    def __init__(self, store: KeyGroupStore) -> None:
+        """Read it."""
+        self._store = store
+        self.value = store.read_header()
+
+    def write(self, value: bytes) -> None:
+        """Write it, unless the same is stored."""
+        if value != self.value:
+            self._store.write_header(value)
+            self.value = value
+
+
 _HEADER = (HEADER, 0, 0)
 
 

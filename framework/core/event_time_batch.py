@@ -20,7 +20,7 @@ from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchEnd, BatchOutcome, Flush, PartialRows, PortStep, Rows, Tick, Watermark
 from panekeeper.state.duration_text import rounded_us_text
 from panekeeper.state.records import NO_WATERMARK
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import StoredHeader
 
 
 class RowFate(IntEnum):
@@ -160,15 +160,13 @@ class EventTimeBatch:
 
     def __init__(
         self,
-        store: KeyGroupStore,
-        stored_header: bytes | None,
+        header: StoredHeader,
         window: RunningWindow,
         results: ResultRows,
         control: NoPartitionControl,
     ) -> None:
-        """Run this window; `stored_header` is the one that it was made from."""
-        self._store = store
-        self._stored_header = stored_header
+        """Run this window; `header` is the one that it was made from."""
+        self._header = header
         self._window = window
         self._results = results
         self.control = control
@@ -208,9 +206,7 @@ class EventTimeBatch:
         """Write what changed and return what the batch did."""
         window, quarantine = self._window, self._results.quarantine
         record = window.save()
-        header = record.encode()
-        if header != self._stored_header:
-            self._store.write_header(header)
+        self._header.write(record.encode())
         return BatchOutcome(
             results=self._results.table,
             view=self._results.view_table,

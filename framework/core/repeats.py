@@ -25,7 +25,7 @@ from panekeeper.framework.core.steps import Flush, PortStep, Rows
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.windows import EventTimeWindow
 from panekeeper.state.records import NEVER, NO_WATERMARK, KeptRowsRecord
-from panekeeper.state.store import KeyGroupStore, PartStore
+from panekeeper.state.store import KeyGroupStore, PartStore, StoredHeader
 
 _PART = "ids"
 
@@ -56,12 +56,10 @@ class Repeats:
         self._hold = self._within + spec.reach_us
         names = dict.fromkeys([*spec.keys.names, *spec.dedupe.columns])
         self._ids = pa.schema([spec.columns.field(name) for name in names])
-        self._store = PartStore(store, _PART)
-        self._stored_header = self._store.read_header()
-        self._record = KeptRowsRecord.decode(self._stored_header)
-        self._kept = KeptRows(
-            self._ids, self._record, self._store, spec.history, reach=2 * self._within, age=spec.reach_us
-        )
+        store = PartStore(store, _PART)
+        self._header = StoredHeader(store)
+        self._record = KeptRowsRecord.decode(self._header.value)
+        self._kept = KeptRows(self._ids, self._record, store, spec.history, reach=2 * self._within, age=spec.reach_us)
 
     def without(self, step: PortStep) -> PortStep:
         """Return a step, which the follower takes next, without the rows that are repeats."""
@@ -82,8 +80,7 @@ class Repeats:
         if self._follower.watermark != NO_WATERMARK:
             self._kept.drop_before(self._follower.watermark - self._hold)
         self._kept.save()
-        if (header := self._record.encode()) != self._stored_header:
-            self._store.write_header(header)
+        self._header.write(self._record.encode())
         return self._count
 
     def _compared(self, keys: PartitionKeys, table: pa.Table) -> tuple[np.ndarray, np.ndarray]:

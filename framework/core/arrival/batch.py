@@ -34,7 +34,7 @@ from panekeeper.framework.declarations.windows import Tumbling
 from panekeeper.state.errors import LifecycleError
 from panekeeper.state.handler import OpenPartition
 from panekeeper.state.records import NO_WATERMARK, SequenceRecord
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import KeyGroupStore, StoredHeader
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -110,9 +110,8 @@ class ArrivalBatch:
     """The window of one port for one batch: loaded when it is made, stored by `save`."""
 
     def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
-        self._store = store
-        self._stored_header = store.read_header()
-        self._record = record = SequenceRecord.decode(self._stored_header)
+        self._header = StoredHeader(store)
+        self._record = record = SequenceRecord.decode(self._header.value)
         keys = PartitionKeys(spec.keys)
         self._partitions = partitions = Partitions(keys, _policy_value_type(spec), spec.arrival_window.aligned)
         codes = partitions.load(record.partitions)
@@ -170,8 +169,7 @@ class ArrivalBatch:
                 record.partitions = record.partitions.append_column(name, column)
         if isinstance(self._contents, RowContents):
             self._contents.save()
-        if (header := record.encode()) != self._stored_header:
-            self._store.write_header(header)
+        self._header.write(record.encode())
         window, partitions = self._window, self._partitions
         admitted = {"rows_in": window.rows_in + self._late, "admitted": window.rows_in, "refined_late": 0}
         return BatchOutcome(

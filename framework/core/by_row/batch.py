@@ -13,7 +13,7 @@ from panekeeper.framework.core.quarantine import Quarantine
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.state.records import ByRowRecord
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import KeyGroupStore, StoredHeader
 
 
 class SlidingByRowBatch(EventTimeBatch):
@@ -23,8 +23,8 @@ class SlidingByRowBatch(EventTimeBatch):
         window = spec.window
         assert isinstance(window, SlidingByRow)
         assert spec.aggregates is not None
-        header = store.read_header()
-        record, keys = ByRowRecord.decode(header), PartitionKeys(spec.keys)
+        header = StoredHeader(store)
+        record, keys = ByRowRecord.decode(header.value), PartitionKeys(spec.keys)
         reach, age = 2 * window.difference_us, window.reach_us
         kept = KeptRows(spec.columns, record.kept, store, spec.history, reach=reach, age=age, goes_out_alone=True)
         quarantine = Quarantine(spec, keys)
@@ -32,4 +32,4 @@ class SlidingByRowBatch(EventTimeBatch):
         results = ByRowResults(spec, keys, quarantine)
         output = AggregateByRowOutput(accumulators, window.difference_us, results)
         self.window = SlidingByRowWindow(window, record, keys, kept, output)
-        super().__init__(store, header, self.window, results, NoPartitionControl())
+        super().__init__(header, self.window, results, NoPartitionControl())

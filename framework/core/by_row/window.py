@@ -274,7 +274,7 @@ class SlidingByRowWindow:
         is_new = np.isin(rows.numbers, numbers)
         existed, new = self._existed(rows, is_new, codes, lasts, low, high), bounds(is_new)
         fires = ~existed | (new[high] > new[low])
-        codes, lasts, low, high, existed = (one[fires] for one in (codes, lasts, low, high, existed))
+        codes, lasts, low, high, existed = (column[fires] for column in (codes, lasts, low, high, existed))
         fired = self.past(codes, lasts, existed).fired
         return Windows(rows, codes, lasts, low, high, fired, self._closed(lasts))
 
@@ -291,8 +291,8 @@ class SlidingByRowWindow:
         old, span = bounds(~is_new), self.window.difference_us + 1
 
         def has_old(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-            found: np.ndarray = old[high] > old[low]
-            return found
+            has: np.ndarray = old[high] > old[low]
+            return has
 
         existed = has_old(*rows.between(codes, lasts, lasts + 1))
         if self.window.right:

@@ -24,7 +24,7 @@ from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.state.codec import of_type
 from panekeeper.state.records import NEVER, NO_WATERMARK, JoinRecord
-from panekeeper.state.store import KeyGroupStore, PortStore
+from panekeeper.state.store import KeyGroupStore, PortStore, StoredHeader
 
 _BEFORE_ALL = -(2**63)
 
@@ -36,9 +36,8 @@ class WithinBatch:
         assert isinstance(spec.window, Within)
         assert spec.join is not None
         self._spec, self._window, self._join = spec, spec.window, spec.join
-        self._store = store
-        self._stored_header = store.read_header()
-        self._record = JoinRecord.decode(self._stored_header)
+        self._header = StoredHeader(store)
+        self._record = JoinRecord.decode(self._header.value)
         self._equal = spec.join.equal
         self._keys = [
             PartitionKeys(pa.schema([port.columns.field(name) for name in names]))
@@ -90,9 +89,7 @@ class WithinBatch:
         record = self._record
         for kept in self._kept:
             kept.save()
-        header = record.encode()
-        if header != self._stored_header:
-            self._store.write_header(header)
+        self._header.write(record.encode())
         rejected = [quarantine.table for quarantine in self._quarantines]
         return BatchOutcome(
             results=pa.concat_tables(self._results) if self._results else None,
@@ -188,7 +185,7 @@ class WithinBatch:
 
         Their columns are those that are equal, then those of port 0, then those of port 1.
         """
-        port, table = next((port, one) for port, one in enumerate(rows) if one is not None)
+        port, table = next((port, of_port) for port, of_port in enumerate(rows) if of_port is not None)
         equal = zip(self._equal[port], self._equal[0], strict=True)
         columns = [of_type(table.column(own), self._types[name]) for own, name in equal]
         for own_rows, own_columns in zip(rows, self._join.columns, strict=True):

@@ -33,7 +33,7 @@ from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.core.steps import BatchOutcome
 from panekeeper.framework.declarations.windows import TimeInterval
 from panekeeper.state.records import IntervalRecord
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import KeyGroupStore, StoredHeader
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class TimeIntervalBatch(EventTimeBatch):
     ) -> None:
         """Load it; `make` returns contents and output, if not those of aggregates or an operator."""
         assert isinstance(spec.window, TimeInterval)
-        header = store.read_header()
-        record = IntervalRecord.decode(header)
+        header = StoredHeader(store)
+        record = IntervalRecord.decode(header.value)
         keys, geometry = PartitionKeys(spec.keys), Geometry.of(spec.window, spec.history)
         results = PaneResults(spec, keys, geometry, Quarantine(spec, keys))
         self._last = LastResults(spec.output, keys, store, record) if spec.retracts else None
@@ -77,7 +77,7 @@ class TimeIntervalBatch(EventTimeBatch):
         if spec.window.keeps_firings:
             firings = FiresByRules(panes, CellFirings(spec.window, keys, store, record, geometry.ends), fills)
         self.window = TimeIntervalWindow(spec.window, record, keys, panes, firings)
-        super().__init__(store, header, self.window, results, NoPartitionControl(results.add_drained))
+        super().__init__(header, self.window, results, NoPartitionControl(results.add_drained))
 
     def save(self) -> BatchOutcome:
         """Write what changed and return what the batch did."""

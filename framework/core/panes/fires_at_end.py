@@ -37,7 +37,9 @@ class FiresAtEnd:
 
     def _note_pending(self, codes: np.ndarray, slices: np.ndarray) -> None:
         """Note which partitions must fire again, and whether they have fired before; called before the insertion."""
-        complete = np.array(sorted(pane for pane, one in self._record.panes.items() if one.complete), dtype=np.int64)
+        complete = np.array(
+            sorted(pane for pane, state in self._record.panes.items() if state.complete), dtype=np.int64
+        )
         codes, panes = CellIndex(codes, slices, self._panes.geometry).pairs(complete)
         fresh = ~self._refinements.have(codes, panes)
         codes, panes = codes[fresh], panes[fresh]

@@ -140,10 +140,10 @@ class FiresByRules:
         if self._window.emit == "on_update":
             self._fire([(pane, self._cells.unfired(pane)) for pane in sorted(self._record.unfired)])
 
-    def _fire(self, found: Iterable[tuple[int, np.ndarray]]) -> None:
+    def _fire(self, cells_of_panes: Iterable[tuple[int, np.ndarray]]) -> None:
         """Fire some cells of some panes: early, or late where the pane is complete."""
         transitions = []
-        for pane, fires in found:
+        for pane, fires in cells_of_panes:
             complete = self._geometry.end(pane) <= self._record.watermark
             reason = Reason.LATE if complete else Reason.EARLY
             trigger = self._firing_of(pane, fires, reason, complete=complete)
@@ -234,15 +234,15 @@ class FiresByRules:
 
     def due(self) -> list[int]:
         """Return the watermarks at which panes without rows fire, late rows do, and early firings come."""
-        after, found = self._record.watermark + 1, []
+        after, watermarks = self._record.watermark + 1, []
         if (fill := self._next_fill()) is not None:
-            found.append(fill)
+            watermarks.append(fill)
         complete = [self._record.panes[pane].complete for pane in self._record.unfired]
         if any(complete):
-            found.append(after)
+            watermarks.append(after)
         if not all(complete) and (period := self._early_period()):
-            found.append((self._record.watermark // period + 1) * period)
-        return found
+            watermarks.append((self._record.watermark // period + 1) * period)
+        return watermarks
 
     def _next_fill(self) -> int | None:
         """Return the least watermark (us) at which a pane without rows may fire; None if none will."""

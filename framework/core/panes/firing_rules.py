@@ -223,15 +223,15 @@ class CellFirings:
 
     def due(self, now: int, codes: np.ndarray | None = None) -> list[tuple[int, np.ndarray]]:
         """Return the cells that are due by the clock, of all partitions or of these, by number: (number, cells)."""
-        found = []
-        for number in sorted(one for one, due in self._record.unfired.items() if due <= now):
+        due_cells = []
+        for number in sorted(number for number, due in self._record.unfired.items() if due <= now):
             cells = self.unfired(number)
             cells = cells[self._of_cells[DUE_COLUMN][cells] <= now]
             if codes is not None:
                 cells = cells[np.isin(self._codes[cells], codes)]
             if len(cells):
-                found.append((number, cells))
-        return found
+                due_cells.append((number, cells))
+        return due_cells
 
     def of(self, number: int) -> np.ndarray:
         """Return all cells of a number, by code."""
@@ -292,7 +292,7 @@ class CellFirings:
     def retain(self, numbers: np.ndarray) -> None:
         """Remove all cells but those of these numbers, which are ascending."""
         self._storage.retain(numbers)
-        for number in [one for one in self._record.unfired if one not in self._record.panes]:
+        for number in [number for number in self._record.unfired if number not in self._record.panes]:
             del self._record.unfired[number]
         keep = np.isin(self._numbers, numbers)
         self._codes, self._numbers = self._codes[keep], self._numbers[keep]

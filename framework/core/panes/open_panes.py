@@ -66,12 +66,14 @@ class OpenPanes:
             return {}
         self.output.on_transitions([*transitions])
         if self.window.forgets:
-            for one in transitions:
-                if one.trigger is not None and (past := one.trigger.past) is not None:
-                    self.contents.forget(past.codes, np.full(len(past), one.pane))
+            for transition in transitions:
+                if transition.trigger is not None and (past := transition.trigger.past) is not None:
+                    self.contents.forget(past.codes, np.full(len(past), transition.pane))
         for transition in transitions:
             self.record.panes[transition.pane].complete |= transition.completes
-        closed = {one.pane: self.record.panes.pop(one.pane) for one in transitions if one.close}
+        closed = {
+            transition.pane: self.record.panes.pop(transition.pane) for transition in transitions if transition.close
+        }
         if closed:
             self.contents.retain(np.fromiter(self.record.panes, dtype=np.int64))
         return closed

@@ -145,14 +145,14 @@ class TimeIntervalWindow:
 
     def outlook(self, pairs: PanePairs) -> Outlook:
         """Return what open pairs wait for; how many rows they have their contents know."""
-        found, after = self.firings.next(pairs), self.record.watermark + 1
+        next_firings, after = self.firings.next(pairs), self.record.watermark + 1
         return Outlook(
-            past=found.past,
+            past=next_firings.past,
             start=self.panes.geometry.starts(pairs.panes),
             end=self.panes.geometry.ends(pairs.panes),
-            fires_at=np.maximum(found.at, after),
+            fires_at=np.maximum(next_firings.at, after),
             closes_at=np.maximum(pairs.closing, after),
-            next_rows=found.rows,
+            next_rows=next_firings.rows,
             rows=np.full(len(pairs.codes), NONE),
         )
 

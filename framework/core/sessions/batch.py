@@ -16,7 +16,7 @@ from panekeeper.framework.core.sessions.window import SessionWindow
 from panekeeper.framework.core.state_handlers import NoPartitionControl
 from panekeeper.framework.declarations.windows import Session
 from panekeeper.state.records import SessionRecord
-from panekeeper.state.store import KeyGroupStore
+from panekeeper.state.store import KeyGroupStore, StoredHeader
 
 
 class SessionBatch(EventTimeBatch):
@@ -24,14 +24,14 @@ class SessionBatch(EventTimeBatch):
 
     def __init__(self, spec: JobSpec, store: KeyGroupStore) -> None:
         assert isinstance(spec.window, Session)
-        header = store.read_header()
-        record, keys = SessionRecord.decode(header), PartitionKeys(spec.keys)
+        header = StoredHeader(store)
+        record, keys = SessionRecord.decode(header.value), PartitionKeys(spec.keys)
         leaves = Leaves(record, keys)
         results = SessionResults(spec, spec.window, keys, Quarantine(spec, keys))
         contents, output = _contents_and_output(spec, spec.window, store, keys, leaves, results)
         taken_back = spec.output if spec.retracts else None
         window = SessionWindow(spec.window, record, keys, store, leaves, contents, output, taken_back)
-        super().__init__(store, header, window, results, NoPartitionControl(results.add_drained))
+        super().__init__(header, window, results, NoPartitionControl(results.add_drained))
 
 
 def _contents_and_output(

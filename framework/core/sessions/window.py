@@ -242,8 +242,8 @@ class SessionWindow:
         """Return the labels of sessions and rows, of which `some` are joined in arrival order; others as `parts`."""
         rows = some[some >= sessions]
         joins = JoinsInOrder(self.window.max_duration_us)
-        found, held = self._joins_of(parts, both, sessions, some, late, joins)
-        own = [_LATE if one.session is None else one.session.label for one in found]
+        row_joins, held = self._joins_of(parts, both, sessions, some, late, joins)
+        own = [_LATE if join.session is None else join.session.label for join in row_joins]
         base, labels = int(parts.max()) + 1, parts.copy()
         labels[held] = [base + joins.label_of(label) for label in range(len(held))]
         labels[rows] = [_LATE if label == _LATE else base + joins.label_of(label) for label in own]
@@ -330,7 +330,9 @@ class SessionWindow:
         kept = np.array(labels, dtype=np.int64) != _LATE
         joined = np.full(len(rows), -1)
         if kept.any():
-            final = [joins.label_of(one) for one in (*range(len(at)), *(one for one in labels if one != _LATE))]
+            final = [
+                joins.label_of(label) for label in (*range(len(at)), *(label for label in labels if label != _LATE))
+            ]
             joined[kept] = self._join(at, rows.take(kept), np.array(final, dtype=np.int64))
         return joined
 
@@ -345,7 +347,7 @@ class SessionWindow:
         at, held = self._beside(rows.codes)
         both = held.plus(rows)
         parts = connected(both.codes, both.first, both.end)
-        least = min(one for of_phase in every for one in of_phase if one)
+        least = min(number for of_phase in every for number in of_phase if number)
         some = np.flatnonzero((np.bincount(parts, both.new) >= least)[parts])
         if not len(some):
             return None
@@ -355,8 +357,8 @@ class SessionWindow:
         for join in joins:
             if join.session is None:
                 continue
-            became = [state.pop(one.label, (0, False)) for one in join.merged or (join.session,)]
-            number, complete = sum(one for one, _ in became) + 1, any(one for _, one in became)
+            became = [state.pop(session.label, (0, False)) for session in join.merged or (join.session,)]
+            number, complete = sum(new for new, _ in became) + 1, any(was_complete for _, was_complete in became)
             is_over = self._end_of(join.session) <= self.record.watermark
             complete &= is_over
             fires[join.row - len(at)] = 0 < every[is_over][complete] <= number
@@ -413,7 +415,7 @@ class SessionWindow:
         if self.window.forgets:
             self.contents.forget(columns.take(fired))
         if len(fired):
-            shown = [pa.array(one[fired]) for one in (ends, columns.last, columns.fired)] if values else []
+            shown = [pa.array(column[fired]) for column in (ends, columns.last, columns.fired)] if values else []
             as_complete = np.ones(len(fired), dtype=np.bool_) if complete is None else complete[fired]
             self.open.fire(fired, complete=as_complete, shown=[*shown, *values])
         if closes.any():

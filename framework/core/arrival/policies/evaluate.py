@@ -117,7 +117,7 @@ def _evaluate_sliding(window: Sliding, round_rows: RoundRows, rows: AllRows, par
     was_full = partitions.full.copy()
     evicted = eviction.events()
     if window.when_full:
-        fired = [_once_full(one, was_full, evicted) for one in fired]
+        fired = [_once_full(policy_fired, was_full, evicted) for policy_fired in fired]
     begin = eviction.final_begin()
     sparse = eviction.sparse_rows(np.arange(len(begin)), round_rows.sizes)
     partitions.inside[:] = round_rows.sizes - begin
@@ -147,8 +147,8 @@ def _is_later(fired: EventTable, filled: EventTable, index: np.ndarray) -> np.nd
         later = (fired.at == at) & (fired.cause > filled.cause)
     else:
         later = (fired.at == at) & ((fired.row > row) | ((fired.row == row) & (fired.phase > filled.phase)))
-    found: np.ndarray = (fired.at > at) | later
-    return found
+    is_later: np.ndarray = (fired.at > at) | later
+    return is_later
 
 
 def _new_values(round_rows: RoundRows, rows: AllRows, column: str) -> np.ndarray:
