@@ -275,7 +275,9 @@ class BatchJournal:
         prepared = PreparedBatch(
             number=batch.number,
             epoch=self.record.epoch,
-            spark_commit=spark_commit(packed.sparkSession, query),
+            spark_commit=spark_commit(
+                packed.sparkSession, query, None if self._last is None else self._last.spark_commit
+            ),
             writes=writes,
             rows=rows,
             large=dict.fromkeys(batch.large_tags, folder),

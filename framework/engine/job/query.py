@@ -15,6 +15,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
 from panekeeper.framework.declarations.durations import Duration, to_seconds, to_us
@@ -36,13 +37,15 @@ MAX_ATTEMPTS = 3
 _STATES = "org.apache.spark.sql.execution.streaming.runtime"
 _IDLE_FRAMES = ("MicroBatchExecution.executeOneBatch", "util.SystemClock.waitTillTime")  # the callers of Thread.sleep
 _FRAMES_TO_CHECK = 6  # frames; the JVM's own part of a sleep is one to three of them
+_COMMIT_VERSION = "v2\n"
 _STATEFUL = "org.apache.spark.sql.execution.streaming.operators.stateful.StateStoreWriter"
 
 
 def has_ended(query: StreamingQuery, seconds: float) -> bool:
     """Wait so long for the query to end and say whether it has. Raises its error, if it ended with one."""
-    _thread(query).join(max(1, int(seconds * 1000)))
-    if is_running(query):
+    thread = _thread(query)
+    thread.join(max(1, int(seconds * 1000)))
+    if thread.isAlive():  # as `is_running`
         return False
     query.awaitTermination(0.001)  # type: ignore[arg-type]  # waits for nothing any more, and raises the error
     return True
@@ -155,32 +158,40 @@ def to_deadline(timeout: Duration | None) -> Deadline:
     return Deadline(None if timeout is None else to_seconds(timeout, "timeout"))
 
 
-def spark_commit(spark: SparkSession, query: StreamingQuery) -> str:
+def spark_commit(spark: SparkSession, query: StreamingQuery, before: str | None = None) -> str:
     """Return what Spark will write to its log of commits for the batch that a query runs, once its plan has run.
 
     That is known then: the watermark of the next batch, and the ids of the state that the tasks of the
-    batch have stored. To be called in the thread of the query.
+    batch have stored. To be called in the thread of the query. `before` is the commit of an earlier batch of the
+    checkpoint, if there is one: all of them are of the same operators with state.
     """
     jvm: Any = spark._jvm  # noqa: SLF001 -- what a batch commits is nowhere public
     execution = query._jsq.streamingQuery()  # noqa: SLF001 -- as above
     plan = execution.getLatestExecutionContext().executionPlan().executedPlan()
     tracker = execution.watermarkTracker()
     tracker.updateWatermark(plan)  # as Spark does next; a repetition changes nothing
-    stateful = jvm.java.lang.Class.forName(_STATEFUL)
-    writers = [writer for writer in nodes(plan) if stateful.isInstance(writer)]
+    known = None if before is None else len(json.loads(before.removeprefix(_COMMIT_VERSION))["stateUniqueIds"])
+    writers = _state_writers(jvm, plan, known)
     metadata = {
         "nextBatchWatermarkMs": tracker.currentWatermark(),
         "stateUniqueIds": {str(writer.stateInfo().get().operatorId()): _state_ids(jvm, writer) for writer in writers},
     }
-    return f"v2\n{json.dumps(metadata, separators=(',', ':'))}"
+    return f"{_COMMIT_VERSION}{json.dumps(metadata, separators=(',', ':'))}"
+
+
+def _state_writers(jvm: Any, plan: Any, known: int | None) -> list[Any]:
+    """Return the operators of a plan that write state; if it is known how many there are, only so much is searched.
+
+    Each node costs four calls of Java, and of some twenty nodes most are behind these operators.
+    """
+    kind = getattr(jvm, "java.lang.Class").forName(_STATEFUL)  # by its whole name, which is one call
+    return list(islice((node for node in nodes(plan) if kind.isInstance(node)), known))
 
 
 def _state_ids(jvm: Any, operator: Any) -> list[list[str]]:
     """Return the ids of what each task has stored, in the order of the shuffle partitions; in one call of Java."""
-    json4s, no_types = (
-        jvm.org.json4s.jackson.Serialization,
-        getattr(jvm.org.json4s, "NoTypeHints$").__getattr__("MODULE$"),
-    )
+    json4s = getattr(jvm, "org.json4s.jackson.Serialization")
+    no_types = getattr(getattr(jvm, "org.json4s.NoTypeHints$"), "MODULE$")
     infos = json.loads(json4s.write(operator.getStateStoreCheckpointInfo(), json4s.formats(no_types)))
     return [info.get("stateStoreCkptId") or [] for info in infos]
 

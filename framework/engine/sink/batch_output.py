@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 ROW_COUNT_COLUMNS = ("rows_in", "admitted", "refined_late", "dropped_late", "outside", "quarantined", "repeated")
 """Where the rows of a batch went: the first is the sum of the others."""
 _HASHES = 2**64
+# Texts: with pyspark's functions each batch would make some seventy calls of Java to build the same columns.
+_HASH = "xxhash64(n, body) AS hash"
+_DRIVER_BODY = "CASE WHEN to_driver THEN body END AS body"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +141,7 @@ class BatchOutput:
 
 def run_and_collect(packed: DataFrame, number: int) -> BatchOutput:
     """Run the stateful plan by collecting its packed output: sizes always, bodies where they are for the driver."""
-    body = F.when(F.col("to_driver"), F.col("body")).alias("body")
-    return add_up(number, packed.select("tag", "n", F.xxhash64("n", "body").alias("hash"), body).collect())
+    return add_up(number, packed.selectExpr("tag", "n", _HASH, _DRIVER_BODY).collect())
 
 
 def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import threading
 import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import MEMORY_COMMAND_NAME, Py4JJavaError
 
 from integration_tests.engine.readings import FILES, LOG
 from integration_tests.engine.sink.conftest import fail_in_batch_2, reasons, recorded
 from panekeeper import CheckpointError, JobFailed, TimeInterval, agg, windowed
 from panekeeper.framework.engine.flow import processor
 from panekeeper.framework.engine.job import batch_journal
+from panekeeper.framework.engine.job.batch_journal import BatchJournal
 from panekeeper.framework.engine.session.settings import session_settings
 from panekeeper.framework.engine.sink import batch_output, spark_table
 from panekeeper.state.errors import CorruptState
@@ -24,8 +28,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from integration_tests.engine.conftest import Readings
+    from panekeeper.framework.engine.sink.batch_output import BatchOutput
 
 
+MOST_CALLS = 120
+"""Of Java, for a batch. With pyspark's functions, and the whole plan searched, there were two hundred."""
 LATE = {"late": "value = 16"}
 """Refuses a row of batch 2."""
 LOG_WITHOUT_IT = [row for row in LOG if row[:4] != ("a", "10:00", 17, 2)]
@@ -94,6 +101,37 @@ def test_what_is_recorded_as_the_commit_of_a_batch_is_what_spark_logs(readings: 
         assert [path.name for path in (readings.epoch / "panekeeper" / "prepared").iterdir()] == [f"0-{last}"]
         assert number <= last
     assert readings.log() == LOG
+
+
+def test_a_batch_makes_few_calls_of_java(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From step 2 to 5, in a plan with two operators that have state; its commit is what Spark logs, of both."""
+    run, send, query = BatchJournal.run, GatewayClient.send_command, threading.local()
+    batches: dict[int, tuple[int, str]] = {}
+
+    def count(client: GatewayClient, command: str, *args: Any, **options: Any) -> str:
+        if not command.startswith(MEMORY_COMMAND_NAME):  # an object is released
+            query.calls = getattr(query, "calls", 0) + 1
+        answer: str = send(client, command, *args, **options)
+        return answer
+
+    def run_counted(journal: BatchJournal, packed: DataFrame, number: int, *args: Any) -> BatchOutput:
+        query.calls = 0
+        output = run(journal, packed, number, *args)
+        calls, batch = query.calls, recorded(readings, number)
+        assert batch is not None
+        batches[number] = calls, batch.spark_commit
+        return output
+
+    monkeypatch.setattr(GatewayClient, "send_command", count)
+    monkeypatch.setattr(BatchJournal, "run", run_counted)
+    for rows in FILES:
+        readings.put(*rows)
+    readings.run(deduplicated=True)
+    assert len(batches) > 3
+    assert [calls for number, (calls, _) in batches.items() if number and calls > MOST_CALLS] == []
+    for number, (_, commit) in batches.items():
+        assert commit == (readings.epoch / "commits" / str(number)).read_text()
+        assert [*json.loads(commit.removeprefix("v2"))["stateUniqueIds"]] == ["0", "1"]
 
 
 def test_rows_that_are_too_many_for_the_driver_are_recorded_beside_it(
