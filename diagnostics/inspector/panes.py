@@ -207,6 +207,8 @@ def _by_partition(found: pa.Table, by: list[str]) -> pa.Table:
     grouped = counted.group_by(by).aggregate([*ways.items()])
     columns = {name: grouped.column(name) for name in by}
     columns |= {name: grouped.column(f"{name}_{way}") for name, way in ways.items()}
+    for name in ("open", "known", "unfired"):  # without partition columns there is a row also of nothing
+        columns[name] = pc.fill_null(columns[name], 0)
     is_known = pc.equal(columns["open"], columns.pop("known"))
     columns["rows"] = pc.if_else(is_known, columns["rows"], None)
     return pa.table(columns)

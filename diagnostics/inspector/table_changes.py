@@ -25,7 +25,7 @@ def changes_of_open(old: pa.Table, new: pa.Table, names: Sequence[str], values: 
     in_old, in_new = (pa.array([one.get(key) for key in both], pa.int64()) for one in (before, after))
     came, went = in_old.is_null(), in_new.is_null()
     columns = {name: pc.coalesce(new.column(name).take(in_new), old.column(name).take(in_old)) for name in names}
-    pairs, differs = dict[str, pa.ChunkedArray](), pa.array([False] * len(both))
+    pairs, differs = dict[str, pa.ChunkedArray](), pa.array([False] * len(both), pa.bool_())
     for name in values:
         now, then = new.column(name).take(in_new), old.column(name).take(in_old)
         pairs |= {name: now, BEFORE.format(name): then}
@@ -38,8 +38,9 @@ def changes_of_open(old: pa.Table, new: pa.Table, names: Sequence[str], values: 
 
 
 def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    both_null = pc.and_(pc.is_null(one), pc.is_null(other))
-    return pc.or_(pc.fill_null(pc.equal(one, other), False), both_null)
+    is_nothing = pc.and_(pc.is_null(one, nan_is_null=True), pc.is_null(other, nan_is_null=True))
+    is_alike = pc.equal(pc.is_null(one), pc.is_null(other))  # NULL is not NaN
+    return pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(is_nothing, is_alike))
 
 
 def _places(table: pa.Table, names: Sequence[str]) -> dict[_Key, int]:
