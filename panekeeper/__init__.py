@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from panekeeper.diagnostics.inspector.diff import diff
     from panekeeper.diagnostics.inspector.panes import panes, partitions
+    from panekeeper.diagnostics.inspector.why import why
     from panekeeper.diagnostics.replay.capsule import capsule
-    from panekeeper.diagnostics.replay.moved_by import why
     from panekeeper.diagnostics.replay.replay import Replay, replay
     from panekeeper.diagnostics.report.report import Report, report
     from panekeeper.diagnostics.what_if.advise import Advice, advise
@@ -265,9 +265,9 @@ _WHERE = {
     """,
     "panekeeper.diagnostics.inspector.diff": "diff",
     "panekeeper.diagnostics.inspector.panes": "panes partitions",
+    "panekeeper.diagnostics.inspector.why": "why",
     "panekeeper.diagnostics.report.report": "Report report",
     "panekeeper.diagnostics.replay.capsule": "capsule",
-    "panekeeper.diagnostics.replay.moved_by": "why",
     "panekeeper.diagnostics.replay.replay": "Replay replay",
     "panekeeper.recovery.restore.clone": "clone",
     "panekeeper.recovery.restore.restore": "restore",

@@ -22,9 +22,9 @@ from panekeeper.state.spark_files.read_state import Segments
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from panekeeper.diagnostics.inspector.keys import TypedKey
     from panekeeper.diagnostics.inspector.open_in_group import OpenInGroup
     from panekeeper.diagnostics.inspector.opened import Opened
+    from panekeeper.diagnostics.keys import TypedKey
 
 _VALUE = ("kind", "slot", "seq", "body")
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from panekeeper.diagnostics.inspector import table_changes
-from panekeeper.diagnostics.inspector.keys import Key, TypedKey, typed_key
 from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.panes import as_frame, open_rows
 from panekeeper.diagnostics.inspector.table_changes import LogColumns
+from panekeeper.diagnostics.keys import Key, TypedKey
 from panekeeper.diagnostics.tables.rows import read_plain_files, read_plain_table
 from panekeeper.diagnostics.tables.written import BATCH, files_of_batches
 from panekeeper.framework.core.aggregates.groups import RANK
@@ -183,7 +183,7 @@ def _results(
             raise DeclarationError(f"before is {before!r} and after {after!r}, which is the earlier one; exchange them")
         role = role_of("log", state.ports[0].window)
         files = files_of_batches(state.files, state.record, role, first + 1, last, version=state.versions.get(role))
-        typed = None if key is None else typed_key(state, state.ports[0], key)
+        typed = None if key is None else state.typed_key(state.ports[0], key)
         try:
             found = _of_plain_tables(state, role, files, typed)
             return state, _by_spark(state, role, files, typed) if found is None else found

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, did_you_mean
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
@@ -71,6 +72,11 @@ class Opened:
     def has_ports(self) -> bool:
         """Whether the rows come from several streams, and are not joined by panes."""
         return any(port.number for port in self.ports)
+
+    def typed_key(self, port: RecordedPort, key: Key) -> TypedKey:
+        """Return a key of a port as it is stored. Raises `DeclarationError` for what is no such key."""
+        kinds = dict(zip(port.log_keys, port.keys.types, strict=True))
+        return key_as_stored(self.session, self.record.group_ids, kinds, key)
 
     def of_window(self, window: str | None) -> Opened:
         """Return it with one of several windows alone; `None`: as it is. Raises `DeclarationError` for no such name."""

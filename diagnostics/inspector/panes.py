@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.diagnostics.inspector.keys import Key, TypedKey, typed_key
 from panekeeper.diagnostics.inspector.open_in_group import OpenInGroup
 from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.stored import read_group, read_groups
+from panekeeper.diagnostics.keys import Key, TypedKey
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import stored_kinds
 from panekeeper.framework.core.inspection.recorded import RecordedPort
@@ -229,7 +229,7 @@ def as_frame(state: Opened, found: OpenRows) -> DataFrame:
 
 def open_rows(state: Opened, ports: list[RecordedPort], key: Key | None, *, by_partition: bool = False) -> OpenRows:
     """Return what is open in these ports, of one kind; it is computed once, now. Raises as `panes`."""
-    typed = None if key is None else typed_key(state, ports[0], key)
+    typed = None if key is None else state.typed_key(ports[0], key)
     kinds = _kinds(ports)
     each = [
         OpenInGroup(port, state.has_ports, bool(state.windows), by_partition and _keeps_rows(port)) for port in ports

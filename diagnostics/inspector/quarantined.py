@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.diagnostics.inspector.keys import TypedKey
 from panekeeper.diagnostics.inspector.opened import Opened
+from panekeeper.diagnostics.keys import TypedKey
 from panekeeper.diagnostics.tables.rows import read_plain_table
 from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.job_spec import PORT, WINDOW

@@ -27,7 +27,7 @@ from panekeeper.framework.testing.capsule import Capsule
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from panekeeper.diagnostics.inspector.keys import Key
+    from panekeeper.diagnostics.keys import Key
     from panekeeper.framework.builder.outputs import DeltaJob
     from panekeeper.framework.core.job_spec import JobSpec
     from panekeeper.framework.core.steps import Step

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
-from panekeeper.diagnostics.inspector.keys import Key, key_as_stored
+from panekeeper.diagnostics.keys import Key, key_as_stored
 from panekeeper.diagnostics.replay.recorded_results import StoredGroups, stored_groups
 from panekeeper.diagnostics.tables.written import rows_of_batches
 from panekeeper.framework.core.group_batch import BatchRunner, GroupBatch

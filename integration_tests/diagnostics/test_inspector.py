@@ -95,7 +95,7 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     assert why(tmp_path / "savepoints", a, ten, savepoint="one", spark=spark) == answer
     assert why(place, a, ten, batch=2, spark=spark).verdict is Verdict.FIRED
     with monkeypatch.context() as patch:
-        for module in ("why", "quarantined"):
+        for module in ("partition", "quarantined"):
             patch.setattr(f"panekeeper.diagnostics.inspector.{module}.read_plain_table", lambda *_: None)
         assert [why(place, key, pane, spark=spark) for key, pane in ((a, ten), (d, ten), (b, nine))] == [
             answers[0],

@@ -15,7 +15,9 @@ PARTS_ONE_WAY = tuple(f"panekeeper.{part}" for part in ("state", "framework", "r
 FRAMEWORK_ONE_WAY = ("declarations", "core", "engine", "builder", "testing")
 ENGINE_ONE_WAY = ("session", "sources", "flow", "user_sinks", "sink", "job", "metrics")
 RECOVERY_ONE_WAY = ("storage", "jobs", "savepoint", "restore", "upkeep", "upgrade", "settle", "drill")
-DIAGNOSTICS_ONE_WAY = ("doctor", "tables", "inspector", "report", "replay", "what_if")
+DIAGNOSTICS_ONE_WAY = ("doctor", "tables", "keys", "inspector", "report", "replay", "what_if")
+APART = [("panekeeper.diagnostics.inspector", "panekeeper.diagnostics.replay")]
+"""Folders that need nothing of each other: what both need is in one before them."""
 ORDERS = {
     "the parts": PARTS_ONE_WAY,
     "framework": tuple(f"panekeeper.framework.{folder}" for folder in FRAMEWORK_ONE_WAY),
@@ -64,6 +66,14 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 def test_folders_import_one_way(order: tuple[str, ...]) -> None:
     """A folder imports itself and those before it in the order, for type checkers as well."""
     assert against(order, import_graph()) == []
+
+
+@pytest.mark.parametrize(("one", "other"), APART)
+def test_folders_that_stand_apart_do_not_import_each_other(one: str, other: str) -> None:
+    """In neither direction, though one comes after the other."""
+    graph = import_graph()
+    found = against((one, other), graph) + against((other, one), graph)
+    assert found == []
 
 
 def test_an_import_against_the_order_is_found() -> None:

@@ -16,7 +16,7 @@ from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines
 from panekeeper.framework.core.quarantine import LATE
 from panekeeper.framework.declarations.display import Result
 from panekeeper.state.checkpoint.clock import format_time
-from panekeeper.state.duration_text import rounded_us_text
+from panekeeper.state.duration_text import rounded_us_text, us_text
 from panekeeper.state.records import NO_WATERMARK
 
 
@@ -79,6 +79,36 @@ class SourceTime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Passed:
+    """A watermark that has passed what a pane waited for, in a batch: until when that was, and what it was then, us.
+
+    The rows of the batch before have moved it, less the delay, us.
+    """
+
+    batch: int
+    until: int
+    watermark: int
+    delay: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mover:
+    """The row that has moved a watermark past what a pane waited for, as the source still has it.
+
+    Attributes:
+        time: its event time, us; None: there is no such row any more.
+        file: the file that it is in; None: it is in none, or that is not known.
+        values: column -> value, of those that tell it apart.
+        unread: why the rows of its batch cannot be read again; None: they were.
+    """
+
+    time: int | None = None
+    file: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)
+    unread: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class PaneFacts:
     """What is known of one pane of one partition; times in us.
 
@@ -101,6 +131,7 @@ class PaneFacts:
         ahead: the watermark of the next batch, where that is known already.
         is_flushed: a flush has closed all panes.
         nearest: what there is instead, in words.
+        mover: the row that has moved the watermark past it; None if it was not looked for.
     """
 
     start: int
@@ -120,32 +151,16 @@ class PaneFacts:
     ahead: int | None = None
     is_flushed: bool = False
     nearest: Sequence[str] = ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Passed:
-    """A watermark that has passed what a pane waited for, in a batch: until when that was, and what it was then, us.
-
-    The rows of the batch before have moved it, less the delay, us.
-    """
-
-    batch: int
-    until: int
-    watermark: int
-    delay: int
+    mover: Mover | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Result):
-    """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each.
-
-    `passed` is how the watermark came to fire the pane as complete, where Spark keeps the watermark.
-    """
+    """A verdict, the batch that brought it about if that is known, and the reasons, a sentence each."""
 
     verdict: Verdict
     batch: int | None = None
     reasons: tuple[str, ...] = ()
-    passed: Passed | None = None
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields."""
@@ -156,10 +171,10 @@ class Answer(Result):
         yield from (f"  {reason}" for reason in self.reasons)
 
 
-def why(facts: PaneFacts) -> Answer:
+def why_pane(facts: PaneFacts) -> Answer:
     """Return what has become of a pane, and why; and what was refused of it, whatever has become of it."""
     answer = _why(facts)
-    return replace(answer, reasons=(*answer.reasons, *_refused_lines(facts)), passed=_passing(facts))
+    return replace(answer, reasons=(*answer.reasons, *_refused_lines(facts)))
 
 
 def _refused_lines(facts: PaneFacts) -> list[str]:
@@ -189,7 +204,11 @@ def unplaced_lines(unplaced: Sequence[Refusal]) -> list[str]:
     return [f"of this partition, and no pane, {one}" for one in refusal_lines(unplaced)]
 
 
-def _passing(facts: PaneFacts) -> Passed | None:
+def passed_by(facts: PaneFacts) -> Passed | None:
+    """Return how the watermark came to fire a pane as complete; None: it has not, or that is not known.
+
+    It is known where Spark keeps the watermark, as the delay there is one.
+    """
     fired = [one.batch for one in facts.firings if one.reason == "WATERMARK"]
     batch = fired[0] if fired else None
     if batch is None and (fired or (facts.held is not None and facts.held["firings"])):
@@ -245,14 +264,32 @@ def _firing_lines(facts: PaneFacts) -> list[str]:
     """Return a line for each firing, with the arithmetic of the watermark for the one on completion."""
     lines = []
     by_state = facts.held is not None and not facts.firings and facts.held["firings"]
-    for one in facts.firings or ([Firing(refinement=0, reason="WATERMARK", is_final=False)] if by_state else []):
+    firings = facts.firings or ([Firing(refinement=0, reason="WATERMARK", is_final=False)] if by_state else [])
+    first = next((one for one in firings if one.reason == "WATERMARK"), firings[0] if firings else None)
+    for one in firings:
         batch = one.batch
         if one.reason == "WATERMARK":
             batch = _batch_at(facts, facts.ready_at) if batch is None else batch
             lines.append(f"it fired{_in(batch)}: {_passed(facts, batch)}")
         else:
             lines.append(f"it fired{_in(batch)}: {_REASONS.get(one.reason, one.reason)}")
+        if facts.mover is not None and one is first and (passed := passed_by(facts)) is not None:
+            lines.append(_mover_line(facts.mover, passed))
     return lines
+
+
+def _mover_line(mover: Mover, passed: Passed) -> str:
+    if mover.unread is not None:
+        return f"which row has moved the watermark cannot be read again: {mover.unread}"
+    if mover.time is None:
+        return f"batch {passed.batch - 1} has no row with an event time any more, which has moved the watermark"
+    shown = " ".join(f"{name}={value}" for name, value in mover.values.items())
+    file = "" if mover.file is None else f" in {mover.file}"
+    return (
+        f"the row of batch {passed.batch - 1} that has moved it: event time {format_time(mover.time)}{file} ({shown}); "
+        f"less the delay of {us_text(passed.delay)} that is {format_time(mover.time - passed.delay)}, and the pane "
+        f"waited for {format_time(passed.until)}"
+    )
 
 
 _REASONS = {

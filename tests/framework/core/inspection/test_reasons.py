@@ -12,10 +12,13 @@ from panekeeper import TimeInterval
 from panekeeper.framework.core.inspection.reasons import (
     Answer,
     Firing,
+    Mover,
     PaneFacts,
+    Passed,
     SourceTime,
     Verdict,
-    why,
+    passed_by,
+    why_pane,
 )
 from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.key_group import KeyGroupRunner
@@ -72,7 +75,7 @@ class Told:
             watermarks=self.watermarks,
             is_flushed=flushed,
         )
-        return why(facts)
+        return why_pane(facts)
 
 
 class Remembers(NaivePanes):
@@ -358,4 +361,49 @@ def facts(**changed: Any) -> PaneFacts:
 )
 def test_the_reasons_have_the_arithmetic(changed: dict[str, Any], reasons: list[str]) -> None:
     """As far as the facts tell; what they do not tell is left out."""
-    assert list(why(facts(**changed)).reasons) == reasons
+    assert list(why_pane(facts(**changed)).reasons) == reasons
+
+
+FIRED: dict[str, Any] = {
+    "held": None,
+    "firings": [
+        Firing(refinement=0, reason="EARLY", is_final=False, batch=3),
+        Firing(refinement=1, reason="WATERMARK", is_final=True, batch=12),
+    ],
+    "watermark": ELEVEN + 2 * HOUR,
+    "watermarks": {11: ELEVEN - MINUTE, 12: ELEVEN + MINUTE},
+    "sources": [SourceTime(name="the stream", reached=ELEVEN + 2 * HOUR, delay=10 * MINUTE)],
+    "follows": True,
+}
+"""A pane that has fired early, and as complete in batch 12."""
+
+
+@pytest.mark.parametrize(
+    ("mover", "line"),
+    [
+        (
+            Mover(time=ELEVEN + 11 * MINUTE, file="in/7.json", values={"sensor": "b", "offset": 4}),
+            (
+                "the row of batch 11 that has moved it: event time 2013-03-08T11:11:00Z in in/7.json "
+                "(sensor=b offset=4); less the delay of 10m that is 2013-03-08T11:01:00Z, and the pane waited for "
+                "2013-03-08T11:00:00Z"
+            ),
+        ),
+        (Mover(), "batch 11 has no row with an event time any more, which has moved the watermark"),
+        (Mover(unread="it is gone"), "which row has moved the watermark cannot be read again: it is gone"),
+    ],
+)
+def test_the_row_that_has_moved_the_watermark_is_named_where_the_watermark_is(mover: Mover, line: str) -> None:
+    """After the firing as complete, also of a pane that has fired early; or why it is not."""
+    told = facts(**FIRED)
+    assert passed_by(told) == Passed(batch=12, until=ELEVEN, watermark=ELEVEN + MINUTE, delay=10 * MINUTE)
+    early, complete, *_ = before = why_pane(told).reasons
+    assert (early[:21], complete[:22]) == ("it fired in batch 3: ", "it fired in batch 12: ")
+    assert why_pane(facts(**FIRED, mover=mover)).reasons == (early, complete, line, *before[2:])
+
+
+def test_no_row_has_moved_the_watermark_of_a_pane_that_waits_or_of_which_the_batch_is_not_known() -> None:
+    """None is looked for then."""
+    assert passed_by(facts()) is None
+    assert passed_by(facts(**FIRED | {"watermarks": {}})) is None
+    assert passed_by(facts(**FIRED | {"follows": False})) is None

@@ -9,41 +9,39 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
+from panekeeper.framework.core.inspection.reasons import Mover, Passed
+from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
 from panekeeper.framework.engine.flow.checked_rows import checked_rows
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
 from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.sources.streams import path_of_files, sources_of
-from panekeeper.recovery.jobs.recorded_rows import RecordedBatches
-from panekeeper.state.checkpoint.clock import format_time
-from panekeeper.state.duration_text import us_text
+from panekeeper.recovery.errors import RowsGone
+from panekeeper.recovery.jobs.recorded_rows import recorded_batches
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from panekeeper.framework.core.inspection.reasons import Passed
+    from panekeeper.framework.builder.outputs import DeltaJob
     from panekeeper.framework.engine.flow.intake import Intake
+    from panekeeper.recovery.storage.files import Files
 
 _FILE = "file_of_the_row"
 
 
-def moving_row(recorded: RecordedBatches, passed: Passed) -> str:
-    """Return which row of the batch before has moved the watermark to what it was, in words."""
-    own = recorded.pipeline.ports[0].intake
-    intake = replace(own, key_groups=len(recorded.record.group_ids))
-    found = recorded.rows(
-        _latest, first=passed.batch - 1, last=passed.batch - 1, declared=lambda df: _with_places(intake, df)
-    )
+def moving_row(folder: Files, job: DeltaJob, passed: Passed) -> Mover:
+    """Return which row of the batch before has moved the watermark to what it was; or why that cannot be read."""
+    before = passed.batch - 1
+    try:
+        recorded = recorded_batches(folder, job)
+        own = recorded.pipeline.ports[0].intake
+        intake = replace(own, key_groups=len(recorded.record.group_ids))
+        found = recorded.rows(_latest, first=before, last=before, declared=lambda df: _with_places(intake, df))
+    except (CheckpointError, RowsGone, DeclarationError) as error:
+        return Mover(unread=str(error).partition("\n")[0])
     if found is None:
-        return f"batch {passed.batch - 1} has no row with an event time any more, which has moved the watermark"
-    us = found[EVENT_TIME_COLUMN]
+        return Mover()
     names = [*dict.fromkeys([*own.partition_by, *own.origin_columns])]
-    shown = " ".join(f"{name}={found[name]}" for name in names)
-    file = "" if found[_FILE] is None else f" in {found[_FILE]}"
-    return (
-        f"the row of batch {passed.batch - 1} that has moved it: event time {format_time(us)}{file} ({shown}); less "
-        f"the delay of {us_text(passed.delay)} that is {format_time(us - passed.delay)}, and the pane waited for "
-        f"{format_time(passed.until)}"
-    )
+    return Mover(time=found[EVENT_TIME_COLUMN], file=found[_FILE], values={name: found[name] for name in names})
 
 
 def _with_places(intake: Intake, df: DataFrame) -> DataFrame:

@@ -20,9 +20,6 @@ from panekeeper.state.spark_files.group_of_key import group_of_key
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
-    from panekeeper.diagnostics.inspector.opened import Opened
-    from panekeeper.framework.core.inspection.recorded import RecordedPort
-
 Key = Mapping[str, Any]
 """Partition column -> value, of some or all of the columns; None is a null. A text is read as the column's type."""
 
@@ -79,16 +76,13 @@ class TypedKey:
         return int(all_ids.where(self.in_group).collect()[0][0])
 
 
-def typed_key(state: Opened, port: RecordedPort, key: Key) -> TypedKey:
-    """Return a key as it is stored. Raises `DeclarationError` for what is no such key."""
-    kinds = dict(zip(port.log_keys, port.keys.types, strict=True))
-    return key_as_stored(state.session, state.record.group_ids, kinds, key)
-
-
 def key_as_stored(
     session: Callable[[], SparkSession], ids: tuple[int, ...], kinds: Mapping[str, pa.DataType], key: Key
 ) -> TypedKey:
-    """Return a key by the types of the partition columns, for key groups of these ids. Raises as `typed_key`."""
+    """Return a key by the types of the partition columns, for key groups of these ids.
+
+    Raises `DeclarationError` for what is no such key.
+    """
     for name in key:
         if name not in kinds:
             near = did_you_mean(name, list(kinds))

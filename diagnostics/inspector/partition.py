@@ -1,0 +1,380 @@
+"""What is known of one partition: in the state, and in the tables? The facts from which answers follow.
+
+What is stored of the partition's key group is read; of the tables, the rows of the partition, and the watermarks of
+batches. Which batch wrote a row of the log is in the commits of the table, as long as these are kept.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from panekeeper.diagnostics.inspector.opened import Opened
+from panekeeper.diagnostics.inspector.panes import open_rows, stored_group
+from panekeeper.diagnostics.inspector.quarantined import refused_of
+from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
+from panekeeper.diagnostics.tables.rows import read_plain_table
+from panekeeper.diagnostics.tables.written import commits_of_batches
+from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, nearest_panes
+from panekeeper.framework.core.inspection.one_key import is_of
+from panekeeper.framework.core.inspection.open_work import horizon, open_work
+from panekeeper.framework.core.inspection.pane_times import panes_with, times_of
+from panekeeper.framework.core.inspection.panes import LATE, OPEN, OVERDUE
+from panekeeper.framework.core.inspection.partners import RowFacts, equal_types, row_facts, why_side
+from panekeeper.framework.core.inspection.reasons import (
+    Answer,
+    Firing,
+    Mover,
+    PaneFacts,
+    Passed,
+    SourceTime,
+    passed_by,
+    why_pane,
+    why_partition,
+)
+from panekeeper.framework.core.inspection.refusals import Refusal, missed_between, refusal_lines, with_lateness
+from panekeeper.framework.core.job_spec import PORT
+from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.windows import SlidingByRow
+from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
+from panekeeper.state.checkpoint.job_record import read_ports
+from panekeeper.state.records import NO_WATERMARK, ByRowRecord, IntervalRecord, JoinRecord, SessionRecord
+from panekeeper.state.spark_logs import log_lines
+from panekeeper.state.table_roles import role_of
+
+if TYPE_CHECKING:
+    from panekeeper.framework.core.inspection.recorded import RecordedPort
+    from panekeeper.state.store import MemoryStore
+
+FindMover = Callable[[Passed], Mover]
+"""Finds the row that has moved the watermark past what a pane waited for."""
+_MOST_KEYS = 10_000
+_STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
+
+
+def read_partition(state: Opened, port: RecordedPort, key: Key) -> Partition:
+    """Read what is stored of the key group of a partition. Raises `DeclarationError` for what is no key of the port."""
+    missing = [name for name in port.log_keys if name not in key]
+    if missing:
+        raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
+    typed = state.typed_key(port, key)
+    return Partition(state, port, typed, stored_group(state, state.ports if port.is_within else [port], typed))
+
+
+class Partition:
+    """One partition: what is stored of it, and what the tables have of it, which is read as it is asked for."""
+
+    def __init__(self, state: Opened, port: RecordedPort, key: TypedKey, store: MemoryStore) -> None:
+        """Take what is stored of its key group."""
+        self._state, self._port, self._key = state, port, key
+        self.store = store
+        values = [key.values[name] for name in port.log_keys]
+        self.stored_key = dict(zip(port.keys.names, values, strict=True))
+        """Its values by the names of the columns in the state."""
+        group = open_work(port, store)
+        own = dict(zip(group.column_names, values, strict=False))
+        self.held: list[dict[str, Any]] = group.filter(is_of(group, own)).to_pylist()
+
+    @cached_property
+    def record(self) -> IntervalRecord | SessionRecord | ByRowRecord | JoinRecord:
+        """The header of the key group: the watermark that it has acted on, whether it was flushed."""
+        if self._port.is_within:
+            return JoinRecord.decode(self.store.read_header())
+        header = self._port.own(self.store).read_header()
+        if self._port.is_by_row:
+            return ByRowRecord.decode(header)
+        return SessionRecord.decode(header) if self._port.is_session else IntervalRecord.decode(header)
+
+    def why_partition(self) -> Answer:
+        """Return what the partition has, where there are no panes, and when it fires."""
+        held = self.held[0] if self.held else None
+        if self._port.is_within:
+            return why_side(held, self._sources[0], self.refused)
+        return why_partition(self._port, held, self.refused)
+
+    def row_facts(self, row: Mapping[str, Any], at: int) -> RowFacts:
+        """Return what is known of a row of an interval join, by its columns that must be equal."""
+        port, state = self._port, self._state
+        equal = port.fields["equal"]
+        kinds = equal_types(port, state.ports, self.store)
+        missing = [name for name in equal[port.number] if name not in row]
+        if missing:
+            raise DeclarationError(f"row lacks {', '.join(map(repr, missing))}, by which its partners are found")
+        own = {name: row[name] for name in kinds}
+        values = key_as_stored(state.session, state.record.group_ids, kinds, own).values
+        refused = [one for one in self.refused if one.at == at]
+        return row_facts(port, state.ports, self.store, values, at, refused=refused, sources=self._sources[0])
+
+    def why(self, start: int, end: int, find_mover: FindMover | None = None) -> Answer:
+        """Return what has become of the pane with these bounds; `find_mover` finds what has moved the watermark."""
+        facts = self.facts(start, end)
+        if find_mover is not None and (passed := passed_by(facts)) is not None:
+            facts = replace(facts, mover=find_mover(passed))
+        return why_pane(facts)
+
+    def why_refused(self, at: int, bounds: Sequence[tuple[int, int]], refused: Sequence[Refusal]) -> Answer:
+        """Return what has become of a row of this time that was refused: of the last of its panes."""
+        start, end = bounds[-1] if bounds else (at, at)
+        facts = replace(self.facts(start, end), held=None, firings=(), refused=refused, unplaced=())
+        if isinstance(self._port.declared, SlidingByRow):  # it may be in windows that end after it
+            facts = replace(facts, closes_at=at + self._port.declared.reach_us)
+        return why_pane(facts)
+
+    def _missed_of(self, closes: int, end: int) -> dict[int, int]:
+        """Return batch -> its missed panes, of those in which a pane was closed and a later one of its rows was not."""
+        if self._port.panes is None or not any(self._missed.values()):
+            return {}
+        until = max(times_of(self._port, *bounds).closes for bounds in self.panes_at(end - 1))
+        return missed_between(self._missed, self._watermarks, closes, until, follows=self._sources[1])
+
+    def is_held(self, start: int, end: int) -> bool:
+        """Return whether the state has something of the pane."""
+        return any((one["pane_start"], one["pane_end"]) == (start, end) for one in self.held)
+
+    def facts(self, start: int, end: int) -> PaneFacts:
+        """Return what is known of the pane with these bounds."""
+        held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
+        firings, times = self._firings(start, end), times_of(self._port, start, end)
+        refused = [one for one in self.refused if one.at is not None and start <= one.at < times.after]
+        sources, follows, ahead = self._sources
+        return PaneFacts(
+            start=start,
+            end=times.after,
+            ready_at=times.ready,
+            closes_at=times.closes,
+            watermark=self.record.watermark,
+            held=held,
+            firings=firings,
+            refused=refused,
+            unplaced=[one for one in self.refused if one.at is None],
+            settle=self._settle,
+            missed=self._missed_of(times.closes, end),
+            watermarks=self._watermarks,
+            sources=sources,
+            follows=follows,
+            ahead=ahead,
+            is_flushed=self.record.flushed,
+            nearest=() if held or firings or refused else self.nearest(start),
+        )
+
+    def refused_panes(self) -> list[tuple[int, int]]:
+        """Return the panes of which rows were refused; of windows with bounds that need no rows."""
+        if self._port.panes is None:
+            return []
+        return [pane for one in self.refused if one.at is not None for pane in self.panes_at(one.at)]
+
+    def panes_at(self, at: int) -> list[tuple[int, int]]:
+        """Return the bounds of the panes that have an instant, the oldest first; that which ends at a row first."""
+        return panes_with(self._port, at, [(one["pane_start"], one["pane_end"]) for one in self.held])
+
+    def nearest(self, start: int) -> list[str]:
+        """Return what there is of the partition instead; and which partitions are called alike."""
+        known = self.known_panes()
+        others = [one for one in self.refused if one.at is not None]
+        lines = [*nearest_panes(known, start), *(f"elsewhere {one}" for one in refusal_lines(others))]
+        names = self._port.log_keys
+        if not names:
+            return lines
+        own = tuple(self._key.values[name].as_py() for name in names)
+        if known or self.refused:
+            found = alike_but_for_case(own, self._logged_keys)
+            return [*lines, *(f"there is another partition, {key_text(names, one)}" for one in found)]
+        found = alike(own, self._logged_keys) or alike(own, self._open_keys())
+        listed = ", ".join(key_text(names, one) for one in found)
+        called = f"; partitions that are called alike: {listed}" if found else ""
+        return [f"no result of this partition is in the log{called}"]
+
+    def known_panes(self) -> dict[tuple[int, int], str]:
+        """Return the panes of the partition that have fired, or are open: the bounds -> which of both."""
+        opened = {(one["pane_start"], one["pane_end"]): _STATES[one["state"]] for one in self.held}
+        return dict.fromkeys(self._fired_panes(), "closed") | opened
+
+    def _fired_panes(self) -> list[tuple[int, int]]:
+        """Return the bounds of the panes of the partition in the log."""
+        if self._log is None:
+            return []
+        own = {name: self._key.values[name] for name in self._port.log_keys}
+        if (plain := self._plain_log) is not None:
+            times = plain.filter(is_of(plain, own)).select([*self._bounds]).group_by([*self._bounds]).aggregate([])
+            edges = (_us_of(times.column(name)) for name in self._bounds)
+            return [*zip(*edges, strict=True)]
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.fired_panes(self._state, self._log, self._key, self._bounds, most=_MOST_KEYS)
+
+    @cached_property
+    def _logged_keys(self) -> list[tuple[Any, ...]]:
+        """The partitions that have results in the log."""
+        names = [*self._port.log_keys]
+        if self._log is None:
+            return []
+        if (plain := self._plain_log) is not None:
+            return _keys_of(plain, names)
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.logged_keys(self._state, self._log, names, most=_MOST_KEYS)
+
+    @cached_property
+    def _plain_log(self) -> pa.Table | None:
+        assert self._log is not None
+        return read_plain_table(self._log, {}, [*self._port.log_keys, *self._bounds])
+
+    def _open_keys(self) -> list[tuple[Any, ...]]:
+        """Return the partitions that are in the state, of all key groups."""
+        names, found = [*self._port.log_keys], open_rows(self._state, [self._port], None)
+        if not isinstance(found, pa.Table):
+            from panekeeper.diagnostics.inspector import by_spark
+
+            return by_spark.keys_of(found, names, most=_MOST_KEYS)
+        return _keys_of(found, names)
+
+    @property
+    def _bounds(self) -> tuple[str, str]:
+        """The columns of the log with the bounds of a pane."""
+        return ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
+
+    @property
+    def _settle(self) -> str | None:
+        """The command that settles rows of the window; None: they cannot be."""
+        if not self._port.can_settle:
+            return None
+        place = shlex.quote(self._state.checkpoint) if self._state.checkpoint else "CHECKPOINT"
+        window = f" --window {self._port.window}" if self._port.window else ""
+        return f"panekeeper settle {place} --job JOB.PY{window}"
+
+    @property
+    def _log(self) -> str | None:
+        return self._state.tables.get(role_of("log", self._port.window))
+
+    def _firings(self, start: int, end: int) -> Sequence[Firing]:
+        path = self._log
+        if path is None:
+            return ()
+        first, last = self._bounds
+        rows = self._rows_of_pane(path, {first: start, last: end})
+        batches = self._batches_of({row["file"] for row in rows})
+        found = {
+            row["refinement"]: Firing(
+                refinement=row["refinement"],
+                reason=row["reason"],
+                is_final=bool(row["is_final"]),
+                batch=batches.get(row["file"]),
+            )
+            for row in rows
+        }
+        return [one for _, one in sorted(found.items()) if one.batch is None or one.batch <= self._state.batch]
+
+    def _rows_of_pane(self, path: str, pane: Mapping[str, int]) -> list[dict[str, Any]]:
+        """Return refinement, reason, is_final and file of each firing of a pane of the partition."""
+        shown, several = ["refinement", "reason", "is_final"], self._state.has_ports
+        if (plain := read_plain_table(path, pane)) is not None:
+            plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self._port.log_keys}))
+            others = {"op": 1} | ({PORT: self._port.number} if several else {})
+            for name, value in others.items():
+                if name in plain.column_names:
+                    plain = plain.filter(pc.equal(plain.column(name), value))
+            found: list[dict[str, Any]] = plain.select([*shown, "file"]).to_pylist()
+            return found
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.firings(self._state, path, self._key, pane, shown, port=self._port.number if several else None)
+
+    def _batches_of(self, files: set[str]) -> dict[str, int]:
+        """Return file of the log -> the batch that has written it, of those whose commits are kept."""
+        found: dict[str, int] = {}
+        state, role = self._state, role_of("log", self._port.window)
+        for _, batch, added in commits_of_batches(state.files, state.record, role):
+            if found.keys() >= files:
+                break
+            names = [name.rpartition("/")[2] for name in added]
+            found |= {name: batch for name in names if name in files}
+        return found
+
+    @cached_property
+    def refused(self) -> list[Refusal]:
+        """Return what the quarantine has of the partition, in the order of batches."""
+        found = refused_of(self._state, self._port, self._key)
+        return with_lateness(found, self._watermarks, follows=self._sources[1]) if found else found
+
+    @cached_property
+    def _watermarks(self) -> dict[int, int]:
+        return {one: NO_WATERMARK if us is None else us for one, us, _ in self._metrics}
+
+    @cached_property
+    def _missed(self) -> dict[int, int]:
+        """Batch -> how often a row of the job came too late for one of its panes."""
+        return {one: missed or 0 for one, _, missed in self._metrics}
+
+    @cached_property
+    def _metrics(self) -> list[tuple[int, int | None, int | None]]:
+        """Batch, watermark, and missed panes, of the batches until the one that is looked at."""
+        path, name = self._state.tables.get("metrics"), "missed_panes"
+        if path is None:
+            return []
+        if (plain := read_plain_table(path, {})) is not None:
+            batches, times = plain.column("batch").to_pylist(), plain.column("watermark").cast(pa.int64()).to_pylist()
+            has_missed = name in plain.column_names  # a table of an earlier version lacks it
+            missed = plain.column(name).to_pylist() if has_missed else [None] * plain.num_rows
+            return [one for one in zip(batches, times, missed, strict=True) if one[0] <= self._state.batch]
+        from panekeeper.diagnostics.inspector import by_spark
+
+        return by_spark.metrics(self._state, path, name)
+
+    @cached_property
+    def _sources(self) -> tuple[list[SourceTime], bool, int | None]:
+        """Return how far event time has come; whether batches follow Spark's watermark; and that of the next batch."""
+        delays, record = read_ports(self._state.files), horizon(self.store)
+        if record is None:
+            ahead = _next_watermark(self._state)
+            delay = delays[0].watermark_us if delays else None
+            reached = ahead if ahead is not None else self.record.watermark
+            if reached == NO_WATERMARK:
+                return [], True, ahead
+            return [SourceTime(name="the stream", reached=reached, delay=delay)], True, ahead
+        found = []
+        known = {*record.reached, *((port.number, "") for port in self._state.ports if not port.is_arrival)}
+        with_parts = {port for port, part in known if part}
+        for port, part in sorted(known):
+            if not part and port in with_parts:
+                continue
+            own = delays[port] if port < len(delays) else None
+            seen = max(record.seen.get((port, part), 0), record.since)
+            found.append(
+                SourceTime(
+                    name=f"port {port}{f', partition {part}' if part else ''}",
+                    reached=record.reached.get((port, part)),
+                    delay=None if own is None else own.watermark_us,
+                    silent=record.now - seen if seen else None,
+                    idle_after=None if own is None else own.idle_after_us,
+                )
+            )
+        return found, False, None
+
+
+def _next_watermark(state: Opened) -> int | None:
+    """Return the watermark that Spark has for the batch after the one that is looked at, us; None for none."""
+    for line in log_lines(state.files, f"{COMMITS_FOLDER}/{state.batch}"):
+        if isinstance(line, dict) and (ms := int(line.get("nextBatchWatermarkMs") or 0)):
+            return ms * 1000
+    return None
+
+
+def _us_of(times: pa.ChunkedArray) -> list[int]:
+    found: list[int] = times.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+    return found
+
+
+def _keys_of(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
+    found = rows.select(names).group_by(names).aggregate([]).slice(0, _MOST_KEYS)
+    return [*zip(*(found.column(name).to_pylist() for name in names), strict=True)]
+
+
+def key_text(names: Sequence[str], values: Sequence[Any]) -> str:
+    """Return a partition as messages show it."""
+    return " ".join(f"{name}={value}" for name, value in zip(names, values, strict=True))
