@@ -19,24 +19,15 @@ from panekeeper.framework.core.aggregates.columns import (
     raw_values,
     valid_mask,
 )
-from panekeeper.framework.core.aggregates.protocol import SUM_OVERFLOW, Accumulator, PartRows, State
+from panekeeper.framework.core.aggregates.protocol import OfParts, PartRows, State
 from panekeeper.framework.declarations.expressions import Term
 
 
 @dataclass(frozen=True, kw_only=True)
-class OfOthers(Accumulator):
+class OfOthers(OfParts):
     """The value of a term, computed from the results of its parts as doubles. State: the columns of all parts."""
 
-    parts: tuple[Accumulator, ...]
     term: Term
-
-    @property
-    def merges_exactly(self) -> bool:
-        return all(part.merges_exactly for part in self.parts)
-
-    @property
-    def reason(self) -> str:
-        return next((part.reason for part in self.parts if part.reason != SUM_OVERFLOW), SUM_OVERFLOW)
 
     def state_types(self) -> list[pa.DataType]:
         return [kind for part in self.parts for kind in part.state_types()]

@@ -18,14 +18,14 @@ from panekeeper.framework.core.aggregates.columns import (
     order_codes,
     valid_mask,
 )
-from panekeeper.framework.core.aggregates.protocol import SUM_OVERFLOW, Accumulator, State, fold_changed_cells
+from panekeeper.framework.core.aggregates.protocol import OfParts, State, fold_changed_cells
 from panekeeper.framework.core.stable_order import changes, gather_ranges
 
 RANK = "rank"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Groups(Accumulator):
+class Groups(OfParts):
     """The results of other accumulators for each group of a cell, as a list of structs with the rank, from 1.
 
     State: for each cell the lists of the values of the grouping columns, in their order with null first, and of each
@@ -40,22 +40,9 @@ class Groups(Accumulator):
     """
 
     keys: pa.Schema
-    parts: tuple[Accumulator, ...]
     by: int | None
     falls: bool
     top: int | None
-
-    @property
-    def merges_exactly(self) -> bool:
-        return all(part.merges_exactly for part in self.parts)
-
-    @property
-    def runs_user_code(self) -> bool:
-        return any(part.runs_user_code for part in self.parts)
-
-    @property
-    def reason(self) -> str:
-        return next((part.reason for part in self.parts if part.reason != SUM_OVERFLOW), SUM_OVERFLOW)
 
     def state_types(self) -> list[pa.DataType]:
         kinds = [*self.keys.types, *(kind for part in self.parts for kind in part.state_types())]

@@ -163,6 +163,28 @@ class Accumulator(ABC):
 Fold = Callable[[State, Ints, int, pa.Table, Ints], State]
 
 
+@dataclass(frozen=True, kw_only=True)
+class OfParts(Accumulator):
+    """An accumulator of others, its parts, which it folds and merges for itself."""
+
+    parts: tuple[Accumulator, ...]
+
+    @property
+    def merges_exactly(self) -> bool:
+        """Whether each part does."""
+        return all(part.merges_exactly for part in self.parts)
+
+    @property
+    def runs_user_code(self) -> bool:
+        """Whether any part does."""
+        return any(part.runs_user_code for part in self.parts)
+
+    @property
+    def reason(self) -> str:
+        """That of the first part that has one of its own."""
+        return next((part.reason for part in self.parts if part.reason != SUM_OVERFLOW), SUM_OVERFLOW)
+
+
 def fold_in_rounds(fold: Fold, begun: State, offsets: Ints, rows: PartRows) -> State:
     """Return what `fold_parts` does, for any `fold`: that of the first part of each cell, then of the next one."""
     cells = stable_order(-np.diff(offsets))  # those with many parts first, so that those of a round are the first ones

@@ -13,6 +13,7 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     RoundEviction,
     RunningPolicy,
     Tumbles,
+    fired_after,
     make_tumbles,
 )
 from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows, rows_lacking
@@ -45,23 +46,13 @@ class CountPolicy(RunningPolicy):
 
         The rows since the last firing may be n and more, if the size was another one (section 13.5).
         """
-        code, position, at = round_rows.rows
+        code, position, _ = round_rows.rows
         before = partitions.since.copy()
         fires = rows_lacking(self._size, before[code] + (position - round_rows.old_counts[code])) == 1
-        end = position[fires] + 1
         count_new_rows(round_rows, partitions)
         has_fired = partitions.since // self._size > before // self._size
         partitions.since[has_fired] %= self._size
-        events = row_events(
-            EventType.TRIGGER,
-            Phase.TRIGGER,
-            (code[fires], position[fires], at[fires]),
-            eviction.begin_after[fires],
-            end,
-            reason=Reason.COUNT,
-            content=eviction.sparse_rows(code[fires], end),
-        )
-        return [events]
+        return [fired_after(round_rows, fires, eviction, Reason.COUNT)]
 
     def rows_to_fire(self, rows: np.ndarray) -> np.ndarray:
         return rows_lacking(self._size, rows)

@@ -233,6 +233,14 @@ class RunningPolicy:
         raise DeclarationError(f"{type(self).__name__} cannot {role}: it does not define the method for it")
 
 
+def fired_after(round_rows: RoundRows, rows: np.ndarray, eviction: RoundEviction, reason: Reason) -> EventTable:
+    """Return the firings that come after some of the new rows of a round, each with its row in the content."""
+    code, position, at = (column[rows] for column in round_rows.rows)
+    end, content = position + 1, eviction.sparse_rows(code, position + 1)
+    place, begin = (code, position, at), eviction.begin_after[rows]
+    return row_events(EventType.TRIGGER, Phase.TRIGGER, place, begin, end, reason=reason, content=content)
+
+
 class RowEviction:
     """Begins of the content that a subclass sets, one for each new row; nothing is evicted between rows.
 

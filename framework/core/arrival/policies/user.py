@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase
 from panekeeper.framework.core.arrival.partitions import Partitions, PolicyError
 from panekeeper.framework.core.arrival.policies.protocol import (
     AllRows,
@@ -17,11 +17,12 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     RowEviction,
     RunningPolicy,
     Tumbles,
+    fired_after,
     make_tumbles,
 )
 from panekeeper.framework.core.arrival.round import RoundRows, count_new_rows
 from panekeeper.framework.declarations.errors import InputError
-from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.policies import PartitionUse, UserPolicy
 
 
@@ -73,21 +74,10 @@ class UserRunningPolicy(RunningPolicy):
                 fired.append(row)
                 last[code] = row
         rows = np.array(fired, dtype=np.int64)
-        code, position, at = round_rows.rows
-        end = position[rows] + 1
         count_new_rows(round_rows, partitions)
         for own, row in last.items():
-            partitions.since[own] = round_rows.sizes[own] - position[row] - 1
-        events = row_events(
-            EventType.TRIGGER,
-            Phase.TRIGGER,
-            (code[rows], position[rows], at[rows]),
-            eviction.begin_after[rows],
-            end,
-            reason=Reason.POLICY,
-            content=eviction.sparse_rows(code[rows], end),
-        )
-        return [events]
+            partitions.since[own] = round_rows.sizes[own] - round_rows.position[row] - 1
+        return [fired_after(round_rows, rows, eviction, Reason.POLICY)]
 
     def rows_within_limit(self, codes: np.ndarray, begin: int, partitions: Partitions) -> int:
         """Return the position after the next row: any may evict."""

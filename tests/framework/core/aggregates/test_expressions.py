@@ -45,3 +45,32 @@ def test_a_pane_fires_by_a_condition_that_takes_nan_as_the_greatest() -> None:
     script = [[{"t": 1, "v": 5.0}, {"t": 2, "v": NAN}]]
     found = run(window, aggregates={"top": agg.max("v")}, schema="t timestamp, v double", event_time="t", script=script)
     assert [row["reason"] for row in found] == ["EARLY"]
+
+
+class NoThrees(agg.UserAggregate):
+    """The sum of integers, which raises for a 3."""
+
+    state = "bigint"
+
+    def zero(self) -> int:
+        return 0
+
+    def add(self, state: int, value: int) -> int:
+        if value == 3:
+            raise ValueError("no threes")
+        return state + value
+
+    def merge(self, a: int, b: int) -> int:
+        return a + b
+
+    def result(self, state: int) -> int:
+        return state
+
+
+def test_a_row_for_which_a_function_of_the_users_raises_is_set_aside_in_an_expression_of_it_too() -> None:
+    """As in the function's own column: a job whose batch fails for it would fail at each start (A4)."""
+    made = {"total": agg.user(NoThrees(), "n", output="bigint"), "twice": agg.expr("total * 2")}
+    rows = [{"n": n} for n in (1, 3, 5)]
+    log = run(Tumbling(Count(3)), aggregates=made, schema="n bigint", script=[rows], allow_errors=True)
+    assert [(row["total"], row["twice"]) for row in log] == [(6, 12.0)]
+    assert [(refused["reason"], refused["row"]) for refused in log.quarantine] == [("USER_ERROR", {"n": 3})] * 2
