@@ -19,7 +19,7 @@ def group_of_key(key: Sequence[pa.Scalar], ids: Sequence[int]) -> int | None:
     """Return the id, one of these, of the key group of a key, by its values; None for a type whose hash Spark knows.
 
     >>> group_of_key([pa.scalar("UA")], (12, 6, 2, 0)), group_of_key([pa.scalar([1])], (12, 6))
-    (6, None)
+    (0, None)
     """
     if not key:
         return ids[0]

@@ -97,8 +97,8 @@ def arrival_of(fields: Fields) -> ArrivalWindow:
 
     Policies by what rows say are not: a class of the user's may not be there. One that fires so stands in their place.
 
-    >>> arrival_of(Tumbling(Count(4)).declaration())
-    Tumbling(Count(4))
+    >>> arrival_of(Tumbling(Count(4)).declaration()) == Tumbling(Count(4))
+    True
     """
     kind, age = fields["kind"], _nested(fields, "partition_eviction")
     eviction = PartitionAge(_duration(age["size_us"])) if age and age.get("size_us") is not None else None
