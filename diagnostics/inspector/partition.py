@@ -109,7 +109,8 @@ class Partition:
         own = {name: row[name] for name in kinds}
         values = key_as_stored(state.session, state.record.group_ids, kinds, own).values
         refused = [one for one in self.refused if one.at == at]
-        return row_facts(port, state.ports, self.store, values, at, refused=refused, sources=self._sources[0])
+        sources, now = self._sources[0], self._watermark
+        return row_facts(port, state.ports, self.store, values, at, refused=refused, sources=sources, watermark=now)
 
     def why(self, start: int, end: int, find_mover: FindMover | None = None) -> Answer:
         """Return what has become of the pane with these bounds; `find_mover` finds what has moved the watermark."""
@@ -148,7 +149,7 @@ class Partition:
             end=times.after,
             ready_at=times.ready,
             closes_at=times.closes,
-            watermark=self.record.watermark,
+            watermark=self._watermark,
             held=held,
             firings=firings,
             refused=refused,
@@ -303,6 +304,11 @@ class Partition:
         return with_lateness(found, self._watermarks, follows=self._sources[1]) if found else found
 
     @cached_property
+    def _watermark(self) -> int:
+        """The watermark of the job. A key group is run if it has rows, or a timer: it may have acted on none since."""
+        return max(self.record.watermark, *self._watermarks.values(), NO_WATERMARK)
+
+    @cached_property
     def _watermarks(self) -> dict[int, int]:
         return {one: NO_WATERMARK if us is None else us for one, us, _ in self._metrics}
 
@@ -333,7 +339,7 @@ class Partition:
         if record is None:
             ahead = _next_watermark(self._state)
             delay = delays[0].watermark_us if delays else None
-            reached = ahead if ahead is not None else self.record.watermark
+            reached = ahead if ahead is not None else self._watermark
             if reached == NO_WATERMARK:
                 return [], True, ahead
             return [SourceTime(name="the stream", reached=reached, delay=delay)], True, ahead

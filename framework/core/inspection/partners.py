@@ -40,7 +40,7 @@ class RowFacts:
         partners: the event times of the kept rows of the other side that match, the earliest first.
         reach: the first and the last time that a partner may have.
         leaves_at: the watermark at which it leaves.
-        watermark: the one that is acted on.
+        watermark: the one of the job.
         alone: whether it goes out alone without a partner.
         without: the columns that are null, which are equal to nothing.
         others_left: whether partners may have left already.
@@ -86,11 +86,13 @@ def row_facts(
     *,
     refused: Sequence[Refusal] = (),
     sources: Sequence[SourceTime] = (),
+    watermark: int = NO_WATERMARK,
 ) -> RowFacts:
-    """Return what is known of a row with these values at this time."""
+    """Return what is known of a row with these values at this time; `watermark` is the one that the job has."""
     record, other, join = JoinRecord.decode(store.read_header()), ports[1 - port.number], join_of(port)
     before, after = join.reach(port.number)
-    hold, now, alone = join.hold_us(port.number), record.watermark, goes_out_alone(port)
+    hold, alone = join.hold_us(port.number), goes_out_alone(port)
+    now = max(record.watermark, watermark)
     kept, has_met = 0, False
     if (mine := _side(port, store, record, values)) is not None and at >= now - hold:
         is_it = _are(mine.rows, values) & (mine.times == at)

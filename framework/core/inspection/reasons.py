@@ -117,7 +117,7 @@ class PaneFacts:
         end: the first instant after it.
         ready_at: the watermark at which it fires without further rules.
         closes_at: the watermark that closes it.
-        watermark: the one that its key group has acted on.
+        watermark: the one that the job has; its key group may have acted on none since an earlier one.
         held: the row of `open_panes`; None if nothing is stored of it.
         firings: those in the log, in their order.
         refused: what the quarantine has of the partition in this pane.
