@@ -18,6 +18,7 @@ from panekeeper.framework.declarations.aggregates import GROUPS, Aggregate, of_g
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import FiringOptions, PaneFiringOptions
 from panekeeper.framework.declarations.joins import Join, Within
+from panekeeper.framework.declarations.methods import require_plain_methods
 from panekeeper.framework.declarations.operator import Listener, Operator, OperatorWithListeners, require_possible_event
 from panekeeper.framework.declarations.windows import EventTimeWindow, Session, SlidingByRow, TimeInterval, Window
 from panekeeper.framework.engine.flow.intake import Intake
@@ -120,6 +121,8 @@ def with_operator(
     _require_instances("operator()", [operator], Operator)
     _require_instances("listeners", listeners, Listener)
     _require_instances("handlers", handlers, StateHandler)
+    for receiver in (operator, *listeners, *handlers):
+        _require_plain(receiver)
     # Each handler once: the operator, if it is one, those that were given, then listeners.
     given = {id(handler) for handler in handlers}
     own, others = (
@@ -168,6 +171,17 @@ def with_operator(
         pane_time=next(iter(times), TIMESTAMP),
     )
     return computation([stream.intake for stream in inputs], spec)
+
+
+def _require_plain(receiver: Operator | Listener | StateHandler) -> None:
+    kinds = {
+        Operator: "emit each row by emit(...)",
+        Listener: "return nothing",
+        StateHandler: "store its state by ctx.write(...)",
+    }
+    for kind, instead in kinds.items():
+        if isinstance(receiver, kind):
+            require_plain_methods(receiver, kind, instead)
 
 
 def _require_instances(what: str, given: Sequence[object], kind: type) -> None:

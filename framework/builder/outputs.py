@@ -29,6 +29,7 @@ from panekeeper.framework.declarations.errors import (
     JobNotRunning,
     without_own_frames,
 )
+from panekeeper.framework.declarations.methods import require_plain, require_plain_methods
 from panekeeper.framework.declarations.operator import OperatorWithListeners
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
@@ -198,6 +199,7 @@ class DeltaJob(Displayed):
 
         if isinstance(sink, type) or not isinstance(sink, Sink):
             raise DeclarationError(f"with_sink() takes an object with the methods prepare and commit, not {sink!r}")
+        require_plain_methods(sink, Sink, "store the rows before it returns")
         if names := self._pipeline.spec.windows:
             raise DeclarationError(
                 f"a sink of your own gets the results of one window, and here are {', '.join(names)}; read their logs, "
@@ -228,6 +230,7 @@ class DeltaJob(Displayed):
 
         if not callable(function):
             raise DeclarationError(f"foreach_batch() takes a function of a DataFrame and a number, not {function!r}")
+        require_plain(function, f"the function {getattr(function, '__qualname__', function)}()", "use the rows in it")
         return self.with_sink(ForeachBatch(function))
 
     @without_own_frames

@@ -21,7 +21,7 @@ from panekeeper.framework.declarations.arrow_types import (
 )
 from panekeeper.framework.declarations.errors import DeclarationError, EventError, LifecycleError
 from panekeeper.framework.declarations.events import Event
-from panekeeper.framework.declarations.operator import Operator, OperatorWithListeners
+from panekeeper.framework.declarations.operator import Operator, OperatorWithListeners, handle
 from panekeeper.state.codec import with_columns
 from panekeeper.state.user_values import snapshot
 
@@ -237,7 +237,7 @@ class OperatorCalls:
         """
         self._emitted.begin_event(origin)
         try:
-            self._operator.handle_event(event, self._emitted)
+            handle(self._operator, event, self._emitted)
         except _WRONG_CODE:
             raise
         except Exception as error:  # noqa: BLE001 -- whatever the user's code raises

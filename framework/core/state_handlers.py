@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.framework.declarations.methods import unwanted_result
 from panekeeper.state.errors import CorruptState, LifecycleError
 from panekeeper.state.handler import (
     CheckpointReason,
@@ -92,7 +93,7 @@ class StateHandlerCalls:
         if stored is None:
             self._restarted = self._checkpoint_info.run > 1
             if self._restarted and self._checkpoint_info.no_batch_committed:
-                self._call_all(lambda handler, ctx: handler.reset_to_initial_state(ctx), "reset_to_initial_state", 0)
+                self._call_all("reset_to_initial_state", 0)
             return
         record = LifecycleRecord.decode(stored)
         self._last, self._previous = record.checkpoint, record.previous
@@ -104,7 +105,7 @@ class StateHandlerCalls:
             )
         for handler, state in zip(self._handlers, record.handlers, strict=True):
             require_readable(handler, state)
-            handler.reset(self._context("reset", record.checkpoint, dict(state.values)))
+            self._call(handler, "reset", record.checkpoint, dict(state.values))
         if retire:
             self.retire()
 
@@ -112,16 +113,16 @@ class StateHandlerCalls:
         """Call `retire_checkpoint` for the checkpoint before the last one, which is no longer needed."""
         if self._previous is not None:
             previous, self._previous = self._previous, None
-            self._call_all(lambda handler, ctx: handler.retire_checkpoint(ctx), "retire_checkpoint", previous)
+            self._call_all("retire_checkpoint", previous)
 
     def drain(self) -> None:
         """Begin the checkpoint: the handlers finish what is outstanding, and may still change the windows."""
         number = self._checkpoint_info.checkpoint
-        self._call_all(lambda handler, ctx: handler.drain(ctx), "drain", number)
+        self._call_all("drain", number)
         for handler in self._handlers:
             if handler.non_blocking:
                 phase = "prepare_for_non_blocking_checkpoint"
-                handler.prepare_for_non_blocking_checkpoint(self._context(phase, number))
+                self._call(handler, phase, number)
 
     def checkpoint(self) -> None:
         """Complete the checkpoint: what the handlers write is stored with the batch."""
@@ -129,7 +130,7 @@ class StateHandlerCalls:
         states = []
         for handler in self._handlers:
             written: dict[str, Any] = {}
-            handler.checkpoint(self._context("checkpoint", number, written))
+            self._call(handler, "checkpoint", number, written)
             states.append(HandlerState(name=type(handler).__qualname__, version=handler.version, values=written))
         self._previous, self._last = self._last, number
         record = LifecycleRecord(number, self._previous, self._checkpoint_info.run, states)
@@ -146,9 +147,16 @@ class StateHandlerCalls:
         if errors:
             raise errors[0]
 
-    def _call_all(self, call: Callable[[StateHandler, StateContext], None], phase: str, checkpoint: int) -> None:
+    def _call_all(self, phase: str, checkpoint: int) -> None:
         for handler in self._handlers:
-            call(handler, self._context(phase, checkpoint))
+            self._call(handler, phase, checkpoint)
+
+    def _call(self, handler: StateHandler, phase: str, checkpoint: int, values: dict[str, Any] | None = None) -> None:
+        """Call the method of a handler that has the name of the phase."""
+        returned = getattr(handler, phase)(self._context(phase, checkpoint, values))
+        if returned is not None:
+            instead = "store it by ctx.write(name, value)" if phase == "checkpoint" else "return nothing"
+            raise LifecycleError(unwanted_result(f"{type(handler).__name__}.{phase}()", returned, instead))
 
     def _context(self, phase: str, checkpoint: int, values: dict[str, Any] | None = None) -> StateContext:
         return StateContext(

@@ -12,6 +12,7 @@ events.py          what is an event: its type, its key, its pane and its rows?
 expressions.py     what is an expression over aggregates?
 firing.py          when does a window of event time fire?
 joins.py           how are rows of two streams joined: which match, and which go out alone?
+methods.py         what do methods of a user's object have in common: plain functions, most of which return nothing?
 operator.py        what does a user's operator or listener implement, and which events has each window?
 parameters.py      which attributes of a user's object belong to the declaration?
 policies.py        when do rows leave a window, when does it fire, when is a partition evicted? those of a user, too

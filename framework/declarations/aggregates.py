@@ -26,6 +26,7 @@ from panekeeper.framework.declarations.arrow_types import arrow_type, require_no
 from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.expressions import Term, parse, unknown_function
+from panekeeper.framework.declarations.methods import require_plain_methods
 from panekeeper.framework.declarations.parameters import declared_parameters
 from panekeeper.framework.declarations.user_aggregate import UserAggregate
 
@@ -575,6 +576,7 @@ def user(aggregate: UserAggregate, column: str, output: Any = "double", *, where
     for method in ("zero", "add", "result"):
         if getattr(type(aggregate), method) is getattr(UserAggregate, method):
             raise DeclarationError(f"{aggregate_text}: the class does not define {method}()")
+    require_plain_methods(aggregate, UserAggregate, "return the state or the result")
     if _has_merge(aggregate):
         _require_zero(aggregate, state_type(aggregate.state, aggregate_text), aggregate_text)
     return Aggregate(

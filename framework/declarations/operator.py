@@ -8,8 +8,9 @@ from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
 
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, InputError
 from panekeeper.framework.declarations.events import Event, EventType
+from panekeeper.framework.declarations.methods import unwanted_result
 from panekeeper.framework.declarations.parameters import shown_object
 from panekeeper.framework.declarations.windows import (
     Batched,
@@ -62,7 +63,7 @@ class Listener(ABC):
 
     @abstractmethod
     def handle_event(self, event: Event) -> None:
-        """Handle one event. What it raises is treated as if the operator had raised it."""
+        """Handle one event, and return nothing. What it raises is treated as if the operator had raised it."""
 
 
 class Operator(ABC):
@@ -90,7 +91,7 @@ class Operator(ABC):
 
     @abstractmethod
     def handle_event(self, event: Event, emit: Emit) -> None:
-        """Handle one event; called in order for each partition.
+        """Handle one event, and return nothing; called in order for each partition.
 
         Args:
             event: what happened, with the rows it concerns.
@@ -113,9 +114,17 @@ class OperatorWithListeners(Operator):
         """Pass the event to each listener and to the operator, if its type is one of theirs."""
         for listener in self.listeners:
             if event.type in listener.events:
-                listener.handle_event(event)
+                handle(listener, event)
         if event.type in self.operator.events:
-            self.operator.handle_event(event, emit)
+            handle(self.operator, event, emit)
+
+
+def handle(receiver: Operator | Listener, event: Event, *emit: Emit) -> None:
+    """Call `handle_event`. Raises `InputError` if it returns something, such as a row that was to be emitted."""
+    returned = receiver.handle_event(event, *emit)
+    if returned is not None:
+        instead = "emit each row by emit(...), and return nothing" if emit else "return nothing"
+        raise InputError(unwanted_result(f"{type(receiver).__name__}.handle_event()", returned, instead))
 
 
 _ARRIVAL = {EventType.INSERTION, EventType.EVICTION, EventType.FINAL}

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 from panekeeper.framework.declarations.calls import with_named_options
 from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, as_plain_number, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.methods import require_plain
 from panekeeper.framework.declarations.parameters import declared_parameters
 
 
@@ -500,6 +501,8 @@ class UserPolicy(Policy):
             )
         if getattr(type(self), method) is getattr(UserPolicy, method):
             raise DeclarationError(f"{what} is {self!r}; to {role.value} it must define {method}()")
+        if role is not Role.EVICT_PARTITIONS:  # which may yield the positions
+            require_plain(getattr(self, method), f"{type(self).__name__}.{method}()", "return its decision")
 
     def declaration(self) -> dict[str, Any]:
         """Return what must not change between two runs on one checkpoint: the class and its plain fields."""

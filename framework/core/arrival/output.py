@@ -138,7 +138,7 @@ class OperatorArrivalOutput:
         self, spec: JobSpec, operator: Operator, buffer: ArrivalRows, keys: PartitionKeys, results: ArrivalResults
     ) -> None:
         self._port = spec.port
-        self._events = operator.events
+        self._events = frozenset(operator.events)
         self._calls = OperatorCalls(spec, operator, results.quarantine, _place)
         self._buffer = buffer
         self._keys = keys

@@ -280,7 +280,7 @@ class OperatorPaneOutput:
         results: PaneResults,
     ) -> None:
         self._port = spec.port
-        self._events = operator.events
+        self._events = frozenset(operator.events)
         self._has_state = bool(spec.handlers)
         self._quarantines_with_state = self._has_state and spec.on_error == "quarantine"
         self._calls = OperatorCalls(spec, operator, results.quarantine, self._place)

@@ -171,7 +171,7 @@ class OperatorSessionOutput:
         self, spec: JobSpec, operator: Operator, rows: SessionRows, keys: PartitionKeys, results: SessionResults
     ) -> None:
         self._port = spec.port
-        self._events = operator.events
+        self._events = frozenset(operator.events)
         self._calls = OperatorCalls(spec, operator, results.quarantine, self._place_of)
         self._rows = rows
         self._keys = keys

@@ -15,6 +15,7 @@ from panekeeper import (
     Listener,
     Operator,
     PartitionCount,
+    Session,
     Sliding,
     Time,
     TimeInterval,
@@ -82,6 +83,9 @@ def test_events_may_be_in_a_list(events: Any) -> None:
     operator.events = listener.events = events  # type: ignore[misc]
     given: Any = {"operator": operator, "listeners": [listener], "output": "n long", "schema": "v long"}
     assert len(run(Sliding(evict=Count(1)), script=[[{"v": 1}]], **given)) == 1
+    given |= {"schema": "t timestamp", "event_time": "t"}
+    assert len(run(TimeInterval(1), script=[[{"t": 1}, {"t": 5}]], **given)) == 1
+    assert len(run(Session(1), script=[[{"t": 1}, {"t": 5}]], **given)) == 1
 
 
 @pytest.mark.parametrize("events", [EventType.TRIGGER, None, 7])
