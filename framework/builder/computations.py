@@ -173,7 +173,7 @@ def with_operator(
     return computation([stream.intake for stream in inputs], spec)
 
 
-def _require_plain(receiver: Operator | Listener | StateHandler) -> None:
+def _require_plain(receiver: object) -> None:
     kinds = {
         Operator: "emit each row by emit(...)",
         Listener: "return nothing",

@@ -20,8 +20,9 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
+from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.declarations.calls import named_options
-from panekeeper.framework.declarations.display import Displayed, call_text
+from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
     DeclarationError,
@@ -51,9 +52,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Computation(Displayed):
+class Computation(Step):
     """A stream, its window and what is computed from it. Made by `.aggregate(...)` and `.operator(...)`."""
 
+    _place = 2
     _pipeline: Pipeline
 
     def _described(self) -> tuple[str, dict[str, Any]]:
@@ -157,9 +159,10 @@ class Computation(Displayed):
 
 
 @dataclass(frozen=True)
-class DeltaJob(Displayed):
+class DeltaJob(Step):
     """A complete job that can be started. Made by `Computation.to_delta`."""
 
+    _place = 3
     _pipeline: Pipeline
     _tables: Tables
     _sink: Sink | None = None

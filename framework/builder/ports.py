@@ -10,10 +10,10 @@ from panekeeper.framework.builder.computations import joined, port_spec, with_op
 from panekeeper.framework.builder.fitting_windows import Input, needs_single_group, shown_stream
 from panekeeper.framework.builder.joins import join_of, require_two_with_times
 from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import of_one_job
 from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
 from panekeeper.framework.declarations.calls import named_options
-from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.joins import JoinKind, PaneJoinKind, Within, require_equal_panes
@@ -68,8 +68,11 @@ def ports(*streams: StreamWithWindow | WindowedStream) -> Ports | PortsWithoutWi
     return Ports([replace(stream, intake=intake) for stream, intake in zip(inputs, intakes, strict=True)])
 
 
-class Ports(Displayed):
+class Ports(Step):
     """Several streams with their windows, without their operator. Made by `ports`."""
+
+    _place = 1
+    _next = ".operator(...), or .join()"
 
     def __init__(self, inputs: Sequence[Input]) -> None:
         self._inputs = inputs
@@ -145,8 +148,11 @@ class Ports(Displayed):
         )
 
 
-class PortsWithoutWindows(Displayed):
+class PortsWithoutWindows(Step):
     """Several streams without windows. Made by `ports`."""
+
+    _place = 1
+    _next = '.join_within(before="5 minutes", after="0 seconds")'
 
     def __init__(self, intakes: Sequence[Intake]) -> None:
         self._intakes = intakes

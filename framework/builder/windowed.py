@@ -42,10 +42,11 @@ from panekeeper.framework.builder.fitting_windows import (
     shown_stream,
 )
 from panekeeper.framework.builder.outputs import Computation
+from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import conditions_of, dedupe_of, idle_of
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.calls import meant_as_option, named_options
-from panekeeper.framework.declarations.display import Displayed, call_text
+from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator
@@ -165,9 +166,10 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
 
 
 @dataclass(frozen=True)
-class WindowedStream(Displayed):
+class WindowedStream(Step):
     """A checked stream without its window. Made by `windowed`."""
 
+    _place = 0
     _intake: Intake
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
@@ -225,9 +227,10 @@ class WindowedStream(Displayed):
 
 
 @dataclass(frozen=True)
-class StreamWithWindow(Displayed):
+class StreamWithWindow(Step):
     """A stream with its window, without its computation. Made by `WindowedStream.window`."""
 
+    _place = 1
     _input: Input
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
@@ -307,9 +310,10 @@ class StreamWithWindow(Displayed):
 
 
 @dataclass(frozen=True)
-class StreamWithWindows(Displayed):
+class StreamWithWindows(Step):
     """A stream with several windows, without what is computed of them. Made by `WindowedStream.windows`."""
 
+    _place = 1
     _inputs: Mapping[str, Input]
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:

@@ -6,7 +6,8 @@ section 12).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import reprlib
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from panekeeper.framework.declarations.arrow_types import (
     require_no_field_left_out,
     require_nothing_cut_off,
 )
-from panekeeper.framework.declarations.errors import DeclarationError, EventError, LifecycleError
+from panekeeper.framework.declarations.errors import DeclarationError, EventError, InputError, LifecycleError
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Operator, OperatorWithListeners, handle
 from panekeeper.state.codec import with_columns
@@ -60,8 +61,12 @@ class EmitBuffer:
         self._marked: dict[int, tuple[Origin, bool]] = {}
         """id() of an origin with a mark, which a row here has -> that of the other rows of its event; `always`."""
 
-    def __call__(self, **columns: Any) -> None:
-        """Emit one row. Raises `DeclarationError` for a column that the output does not declare."""
+    def __call__(self, *unnamed: Any, **columns: Any) -> None:
+        """Emit one row. Raises `DeclarationError` for a column that the output does not declare, or has no name."""
+        if unnamed:
+            name, (first, *_) = self._output.names[0] if self._output.names else "column", unnamed
+            hint = "emit(**row) emits a dict" if isinstance(first, Mapping) else f"as in emit({name}=...)"
+            raise DeclarationError(f"emit() got {reprlib.repr(first)}, and takes columns by their names; {hint}")
         self._check(columns)
         for name in self._may_change:
             if name in columns:  # rows are made later, and an operator may go on with its list
@@ -71,6 +76,11 @@ class EmitBuffer:
 
     def table(self, rows: pa.Table) -> None:
         """Emit many rows. Raises `DeclarationError` for a column, or a field of a struct, that is not declared."""
+        if not isinstance(rows, pa.Table | pa.RecordBatch):
+            raise DeclarationError(
+                f"emit.table() got a {type(rows).__name__}, and takes a pyarrow.Table; of a frame of pandas make one "
+                "by pyarrow.Table.from_pandas(frame, preserve_index=False)"
+            )
         self._check(rows.column_names)
         if not rows.num_rows:
             return
@@ -135,7 +145,7 @@ class EmitBuffer:
             try:
                 self._completed.append((self._table([row]), [origin]))
             except Exception as error:  # noqa: BLE001 -- as above
-                self._misfits.append((origin, error))
+                self._misfits.append((origin, self._misfit(row, error)))
                 if origin.is_window_mark:
                     self._mark_row_before(origin)
 
@@ -151,6 +161,17 @@ class EmitBuffer:
         for column in self._may_be_cut_off:
             require_nothing_cut_off((row.get(column.name) for row in rows), column.type)
         return pa.Table.from_pylist(rows, schema=self._output)
+
+    def _misfit(self, row: dict[str, Any], error: Exception) -> Exception:
+        """Return the error of a row with the column whose value does not fit, if it is that of one column."""
+        for column in self._output:
+            try:
+                pa.array([row.get(column.name)], column.type)
+            except Exception:  # noqa: BLE001 -- as above
+                named = InputError(f"the column {column.name!r} is declared as {column.type}: {error}")
+                named.__cause__ = error
+                return named
+        return error
 
     def _check(self, names: Iterable[str]) -> None:
         if not self._names.issuperset(names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -121,7 +121,8 @@ class OperatorWithListeners(Operator):
 
 def handle(receiver: Operator | Listener, event: Event, *emit: Emit) -> None:
     """Call `handle_event`. Raises `InputError` if it returns something, such as a row that was to be emitted."""
-    returned = receiver.handle_event(event, *emit)
+    call: Callable[..., object] = receiver.handle_event
+    returned = call(event, *emit)
     if returned is not None:
         instead = "emit each row by emit(...), and return nothing" if emit else "return nothing"
         raise InputError(unwanted_result(f"{type(receiver).__name__}.handle_event()", returned, instead))

@@ -15,9 +15,11 @@ import pytest
 
 from panekeeper import (
     Count,
+    DeclarationError,
     Emit,
     Event,
     EventType,
+    InputError,
     LifecycleError,
     Operator,
     StateContext,
@@ -28,6 +30,7 @@ from panekeeper import (
 )
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.operator_calls import EmitBuffer
 from panekeeper.framework.core.steps import Rows, Step, Tick, Watermark
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.store import MemoryStore
@@ -167,3 +170,33 @@ def test_a_late_row_of_values_that_python_does_not_have_is_quarantined() -> None
     (refused,) = done.rejected.to_pylist()
     assert json.loads(refused["row"]) == {"text": "a\ufffd", "until": "10000-01-01 05:00:00.000000Z", "v": 1}
     assert (refused["reason"], done.counts["dropped_late"]) == ("LATE", 1)
+
+
+@pytest.mark.parametrize(
+    ("emit", "error", "said"),
+    [
+        (lambda emit: emit({"n": 1}), DeclarationError, r"emit\(\) got {'n': 1}, .*; emit\(\*\*row\) emits a dict"),
+        (lambda emit: emit(1), DeclarationError, r"emit\(\) got 1, and takes columns by their names; as in emit\(n="),
+        (lambda emit: emit.table(pd.DataFrame({"n": [1]})), DeclarationError, r"got a DataFrame, .*from_pandas\("),
+        (
+            lambda emit: emit.table(None),
+            DeclarationError,
+            r"emit\.table\(\) got a NoneType, and takes a pyarrow\.Table",
+        ),
+        (lambda emit: emit(n="x", t="y"), InputError, r"the column 'n' is declared as int64: .*'x'"),
+    ],
+)
+def test_what_cannot_be_emitted_is_an_error_that_says_how(emit: Any, error: type[Exception], said: str) -> None:
+    """A value that does not fit names its column: a row has many."""
+    emitted = EmitBuffer(pa.schema({"n": pa.int64(), "t": pa.string()}))
+    with pytest.raises(error, match=said):  # noqa: PT012 -- a value is looked at when rows are taken
+        emit(emitted)
+        assert emitted.pop_rows() == []
+        raise emitted.pop_misfits()[0][1]
+
+
+def test_a_record_batch_is_emitted_as_a_table_is() -> None:
+    """It has named columns, too."""
+    emitted = EmitBuffer(pa.schema({"n": pa.int64(), "t": pa.string()}))
+    emitted.table(pa.record_batch({"n": [1, 2]}))
+    assert emitted.pop_rows()[0][0].column("n").to_pylist() == [1, 2]

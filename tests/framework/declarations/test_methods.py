@@ -50,8 +50,9 @@ def made(base: Any, method: str, function: Any) -> Any:
 
 def policy(method: str, function: Any) -> Any:
     """A policy with this method."""
-    kind = type("Own", (UserPolicy,), {"__annotations__": {"attribute": str}, method: function})
-    return dataclass(frozen=True)(kind)("v")
+    kind: Any = type("Own", (UserPolicy,), {"__annotations__": {"attribute": str}, method: function})
+    frozen: Any = dataclass(frozen=True)(kind)
+    return frozen("v")
 
 
 def aggregate(method: str, function: Any) -> Any:
