@@ -15,6 +15,8 @@ from enum import IntEnum
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pyarrow as pa
+
 from panekeeper.framework.declarations.errors import DeclarationError, user_traceback
 from panekeeper.framework.testing.run import declared_job, with_script
 from panekeeper.framework.testing.script import Clock, Flush, Restart, Step, Watermark
@@ -35,7 +37,7 @@ class _End(IntEnum):
 
 
 _FIRST, _LAST = Watermark("0001-01-01"), Watermark("9999-12-31")
-"""Completes no pane; completes all. Without either the watermark would follow the rows, and so the micro-batches."""
+"""Completes no pane; completes all. Without either the watermark would go by the micro-batches."""
 _BY_BATCH = {"batch", "firing"}
 """Columns that say where batches ended (docs/semantics.md section 10.1)."""
 _PLACE = ("port", "pane_start", "pane_end", "session_start")
@@ -63,7 +65,8 @@ def assert_same_for_every_cut(
         declaration: the arguments of `run`, without a script.
         rows: what happens, in order: rows as dicts (with ports, dicts of lists of rows), `Clock(...)`,
             `Watermark(...)`, or lists of rows; where these end says nothing. A watermark that completes all panes
-            follows in the end, unless that is `Flush()`.
+            follows in the end, unless that is `Flush()`. Without a `Watermark` one follows the rows, at the same places
+            in every way, as far as it makes no row late: to the least event time of those still to come.
         tries: number of random ways.
         seed: makes them; the same seed makes the same ones.
         allow_errors: whether a function of yours may raise. It must raise for the same then, however the rows are cut.
@@ -112,8 +115,8 @@ def assert_survives_restarts(
 
     Args:
         declaration: the arguments of `run`, without a script.
-        script: what happens, as `run` takes it; a row that is in no list is a micro-batch of its own. A
-            watermark that completes all panes follows in the end.
+        script: what happens, as `run` takes it; a row that is in no list is a micro-batch of its own. The watermark
+            is as in `assert_same_for_every_cut`.
         tries: number of random ways.
         seed: makes them; the same seed makes the same ones.
         allow_errors: whether a function of yours may raise.
@@ -220,10 +223,11 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
     batches: list[Any] = [[item] if is_one and isinstance(item, Mapping) else item for item in script]
     is_flushed = bool(batches) and isinstance(batches[-1], Flush)
     has_panes = any(port.has_panes for port in declared.ports)
+    follows_rows = not with_script(declared, batches).has_watermarks and has_panes
+    if follows_rows:
+        batches.insert(0, _FIRST)
     if has_panes and not is_flushed:
         batches.append(_LAST)
-    if not with_script(declared, batches).has_watermarks and has_panes:
-        batches.insert(0, _FIRST)
     items, ends = list[Any](), list[_End]()
     for item in batches:
         if isinstance(item, Step):
@@ -234,7 +238,46 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
             found = [_Row(port, row) for port, name in enumerate(names) for row in item.get(name, [])]
         items += found
         ends += [*[_End.NONE] * (len(found) - 1), _End.CUT] if found else []
-    return _Case(items=tuple(items), ends=tuple(ends), ports=names)
+    case = _Case(items=tuple(items), ends=tuple(ends), ports=names)
+    return _following_rows(case, declared) if follows_rows else case
+
+
+def _following_rows(case: _Case, declared: ScriptedJob) -> _Case:
+    """Return it with a watermark wherever one may move that makes no row late: to the least event time still to come.
+
+    These are items as the user's are, so they are at the same places wherever micro-batches end. Of several ports they
+    are only where a micro-batch begins in any case, as a watermark is one of its own there.
+    """
+    least_to_come, least = list[Watermark | None](), None
+    for item in reversed(case.items):
+        least_to_come.append(least)
+        if (time := _event_time(item, declared)) is not None and (least is None or time.us < least.us):
+            least = time
+    items, ends, reached = list[Any](), list[_End](), _FIRST
+    followed = zip(case.items, case.ends, reversed(least_to_come), [*case.items[1:], None], strict=True)
+    for item, end, mark, after in followed:
+        items.append(item)
+        ends.append(end)
+        if not isinstance(item, _Row) or mark is None or mark.us <= reached.us:
+            continue
+        if len(case.ports) == 1 or not isinstance(after, _Row) or after.port < item.port:
+            reached = mark
+            items.append(mark)
+            ends[-1:] = [_End.NONE, end]
+    return replace(case, items=tuple(items), ends=tuple(ends))
+
+
+def _event_time(item: Any, declared: ScriptedJob) -> Watermark | None:
+    """Return the watermark that a row allows; None of what is no row, or has no event time that a pane may have."""
+    if not isinstance(item, _Row) or not (port := declared.ports[item.port]).has_panes:
+        return None
+    name = port.options["event_time"]
+    is_column = isinstance(name, str) and name in port.arrow_columns.names
+    if not is_column or not pa.types.is_timestamp(port.arrow_columns.field(name).type):
+        return None  # the declaration refuses it
+    value = item.row.get(name)
+    time = None if value is None else Watermark(value)
+    return time if time is not None and _FIRST.us <= time.us <= _LAST.us else None
 
 
 def _require_possible_merge(declaration: Mapping[str, Any], case: _Case) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from panekeeper import (
@@ -31,6 +31,7 @@ from panekeeper import (
     Tumbling,
     agg,
 )
+from panekeeper.framework.testing import every_cut
 from panekeeper.testing import (
     Clock,
     Flush,
@@ -264,7 +265,7 @@ def test_what_fires_by_batches_survives_restarts() -> None:
     """It depends on where batches end, as it is declared to do."""
     declaration = TIMED | {"window": TimeInterval(10, emit="on_update")}
     rows = [{"k": "a", "t": second, "v": second} for second in range(4)]
-    with pytest.raises(AssertionError, match=r"cut +is_final=False, reason='EARLY'\n.* fires after each micro-batch"):
+    with pytest.raises(AssertionError, match=r"whole +all=\[0, 1\]\n +cut +all=\[0\]\n.* fires after each micro-batch"):
         assert_same_for_every_cut(declaration, rows)
     assert_survives_restarts(declaration, [rows[:3], rows[3:]])
 
@@ -335,6 +336,50 @@ def test_a_merge_that_is_not_what_add_says_turns_the_test_red(broken: agg.UserAg
         assert_same_for_every_cut(declaration, rows)
     assert_same_for_every_cut(declaration, rows, exact_merge=False)
     assert_survives_restarts(declaration, rows)
+
+
+SPREAD = [{"k": "a", "t": t, "v": t} for t in (10, 70, 130, 190)]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (1, 0, 3, 2)], ids=["in_order", "out_of_order"])
+def test_state_that_panes_of_event_time_lose_is_found_without_a_watermark(order: tuple[int, ...]) -> None:
+    """One follows the rows, so that panes fire in several micro-batches; of a state handler that reads nothing, too."""
+    declaration, rows = TIMED | {"window": TimeInterval("1 minute")}, [SPREAD[place] for place in order]
+    for one in (Forgetful(), Lists(), Restless()):
+        with pytest.raises(AssertionError, match="was lost between micro-batches") as error:
+            assert_same_for_every_cut(declaration | operator(one), rows)
+        names = printed(error, declaration | operator(one))
+        assert [[row["rows"] for row in names[name]] for name in ("whole", "cut")] == [[1, 2], [1, 1]]
+    with pytest.raises(AssertionError, match="whether the job was started again"):
+        assert_survives_restarts(declaration | operator(Restless()), rows)
+    assert_same_for_every_cut(declaration | operator(Lasting()), rows)
+    assert_survives_restarts(declaration | operator(Lasting()), rows)
+
+
+def test_state_that_a_restart_loses_is_found_by_the_watermark_of_several_inputs() -> None:
+    """It follows the rows of all of them, where a micro-batch begins in any case."""
+    ports = {"ports": {name: {"window": TimeInterval("1 minute")} for name in "ab"}}
+    declaration = {name: value for name, value in TIMED.items() if name != "aggregates"} | ports
+    rows = [{"a": [one], "b": [one]} for one in SPREAD]
+    for play in (assert_same_for_every_cut, assert_survives_restarts):
+        with pytest.raises(AssertionError, match="'of' of Restless was lost"):
+            play(declaration | operator(Restless()), rows)
+        play(declaration | operator(Lasting()), rows)
+
+
+@example(times=[None, 15, 1, 30, -(10**11), 45])
+@settings(max_examples=max(2, settings().max_examples // 12))
+@given(times=st.lists(st.none() | st.just(-(10**11)) | st.integers(0, 60), max_size=8))
+def test_the_watermark_that_follows_the_rows_makes_none_late(times: list[int | None]) -> None:
+    """Whatever their order; rows without a time that a pane may have do not hold it."""
+    rows = [{"k": "a", "t": time, "v": place} for place, time in enumerate(times)]
+    found = every_cut._read(every_cut._declared(TIMED | {"window": TimeInterval(10)}), rows)
+    played = run(TimeInterval(10), **TIMED, script=found.script())
+    assert played.counts["dropped_late"] == played.counts["refined_late"] == 0
+    marks = [one.us for one in found.items if isinstance(one, Watermark)]
+    assert marks == sorted(set(marks))
+    to_come = [[one for one in times[place:] if one is not None and one > -(6 * 10**10)] for place in range(1, 9)]
+    assert len(marks) == 2 + len({min(later) for later in to_come if later})
 
 
 @given(values=st.lists(st.floats(-1e9, 1e9), max_size=12))
