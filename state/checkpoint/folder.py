@@ -227,10 +227,16 @@ class LocalFolder(JsonFiles):
             if replace:
                 written.replace(path)
             else:
-                move_new(written, path)
+                self._move_new(written, name)
             sync_folder(path.parent)
         finally:
             written.unlink(missing_ok=True)
+
+    def _move_new(self, written: Path, name: str) -> None:
+        try:
+            move_new(written, self.path / name)
+        except FileExistsError as error:
+            raise FileExistsError(f"{name} in {self.root} is already there") from error
 
     def swap(self, name: str, old: bytes, new: bytes) -> None:
         """Replace a small file if its content is still the old one: by a lock, so that no process writes between."""
