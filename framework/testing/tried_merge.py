@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import Any
 
@@ -18,6 +19,7 @@ import pyarrow as pa
 
 from panekeeper.framework.declarations.aggregates import Aggregate
 from panekeeper.framework.declarations.arrow_types import python_values, state_type
+from panekeeper.framework.declarations.errors import user_traceback
 from panekeeper.framework.declarations.user_aggregate import UserAggregate
 
 _MOST_PLACES = 8
@@ -58,9 +60,13 @@ class _Tried(UserAggregate):
     def add(self, state: Any, value: Any) -> Any:
         return pickle.dumps([*_values(state), value])
 
-    def folded(self, values: Sequence[Any], state: Any = None) -> Any:
+    def folded(self, values: Sequence[Any]) -> Any:
+        """Return the state of these values."""
+        return self.folded_on(self.user.zero(), values)
+
+    def folded_on(self, state: Any, values: Sequence[Any]) -> Any:
         """Return the state after more values."""
-        state = self.user.zero() if state is None else copy.deepcopy(state)
+        state = copy.deepcopy(state)
         for value in values:
             state = self.stored(self.user.add(state, copy.deepcopy(value)))
         return state
@@ -69,9 +75,19 @@ class _Tried(UserAggregate):
         """Return a state as it is read back."""
         return state
 
+    def tried(self, method: str, how: str, step: Callable[[], Any]) -> Any:
+        """Return what a step gives that only `method` can make fail. Raises `BrokenMerge` if it raises."""
+        try:
+            return step()
+        except Exception as error:  # noqa: BLE001 -- of the user's code: whatever it raises
+            raise BrokenMerge(
+                f"{method}() of {type(self.user).__name__} fails where add() does not: {how} raises\n"
+                f"{user_traceback(error)}"
+            ) from None
+
     def require_equal(self, method: str, expected: Any, state: Any, values: Sequence[Any], how: str) -> None:
         """Raise `BrokenMerge` unless the result of a state is the expected one."""
-        got = self.user.result(state)
+        got = self.tried(method, f"{how} then result()", lambda: self.user.result(state))
         if not _is_near(expected, got, _NEAR * max((abs(one) for one in _numbers(values)), default=0.0)):
             rule = {
                 "merge": "merge(a, b) returns the state of all values of a, then all of b, and zero() on either side "
@@ -103,16 +119,29 @@ class _TriedMerge(_Tried):
         for first, second in combinations_with_replacement(_places(len(values)), 2):
             parts = values[:first], values[first:second], values[second:]
             states = [self.folded(part) for part in parts]
-            merged = self._merged(states[0], states[1])
             shown = [*map(_short, parts)]
-            how = f"merge() of {shown[0]} and {shown[1]}, then add() of {shown[2]},"
-            self.require_equal("merge", expected, self.folded(parts[2], merged), values, how)
-            how = f"merge() of {shown[0]} and {shown[1]}, then of {shown[2]},"
-            self.require_equal("merge", expected, self._merged(merged, states[2]), values, how)
+            both = f"merge() of {shown[0]} and {shown[1]},"
+            merged = self._merged(states[0], states[1], both, values[:second])
+            how = f"{both} then add() of {shown[2]},"
+            added = self.tried("merge", how, partial(self.folded_on, merged, parts[2]))
+            self.require_equal("merge", expected, added, values, how)
+            how = f"{both} then of {shown[2]},"
+            self.require_equal("merge", expected, self._merged(merged, states[2], how, values), values, how)
         return expected
 
-    def _merged(self, a: Any, b: Any) -> Any:
-        return self.stored(self.user.merge(copy.deepcopy(a), copy.deepcopy(b)))
+    def _merged(self, a: Any, b: Any, how: str, values: Sequence[Any]) -> Any:
+        """Return the state of both, which are of these values."""
+
+        def merge() -> Any:
+            return self.stored(self.user.merge(copy.deepcopy(a), copy.deepcopy(b)))
+
+        merged = self.tried("merge", how, merge)
+        if merged is None and self.folded(values) is not None:
+            raise BrokenMerge(
+                f"merge() of {type(self.user).__name__} returns None: {how} whose states are {a!r} and {b!r}. It "
+                "must return the state of both"
+            )
+        return merged
 
 
 class _TriedRemove(_Tried):
@@ -121,13 +150,16 @@ class _TriedRemove(_Tried):
     def result(self, state: Any) -> Any:
         values = _values(state)
         for place in _places(len(values)):
-            slid = self.folded(values)
-            for value in values[:place]:
-                slid = self.user.remove(slid, copy.deepcopy(value))
             expected = self.user.result(self.folded(values[place:]))
             how = f"add() of {_short(values)}, then remove() of {_short(values[:place])},"
+            slid = self.tried("remove", how, partial(self._removed, self.folded(values), values[:place]))
             self.require_equal("remove", expected, slid, values[place:], how)
         return self.user.result(self.folded(values))
+
+    def _removed(self, state: Any, values: Sequence[Any]) -> Any:
+        for value in values:
+            state = self.user.remove(state, copy.deepcopy(value))
+        return state
 
 
 def _values(state: bytes) -> list[Any]:

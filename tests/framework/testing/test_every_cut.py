@@ -338,6 +338,50 @@ def test_a_merge_that_is_not_what_add_says_turns_the_test_red(broken: agg.UserAg
     assert_survives_restarts(declaration, rows)
 
 
+class RaisesInMerge(Kept):
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        raise NotImplementedError("to be written")
+
+
+class ReturnsNone(Kept):
+    def merge(self, a: list[int], b: list[int]) -> list[int]:  # type: ignore[return]
+        a[0] += b[0]
+
+
+class ReturnsAnotherType(Kept):
+    def merge(self, a: list[int], b: list[int]) -> list[int]:
+        return "both"  # type: ignore[return-value]
+
+
+class RaisesInRemove(Removes):
+    def remove(self, state: int, value: int) -> int:
+        raise NotImplementedError("to be written")
+
+
+@pytest.mark.parametrize(
+    ("broken", "words"),
+    [
+        (RaisesInMerge(), r"merge\(\) of RaisesInMerge fails where add\(\) does not: (?s:.)*, in merge"),
+        (
+            ReturnsNone(),
+            r"merge\(\) of ReturnsNone returns None: merge\(\) of \[\] and \[\], whose states are \[0, 0\]",
+        ),
+        (ReturnsAnotherType(), r"merge\(\) of ReturnsAnotherType fails where add\(\) does not: (?s:.)*ArrowInvalid"),
+        (RaisesInRemove(), r"remove\(\) of RaisesInRemove fails where add\(\) does not: (?s:.)*, in remove"),
+    ],
+)
+def test_a_merge_that_fails_turns_the_test_red(broken: agg.UserAggregate, words: str) -> None:
+    """By what it raises, with the frames of the user, or by the None that it returns; also in panes that touch."""
+    declaration = TIMED | {"window": TimeInterval(10), "aggregates": {"mine": agg.user(broken, "v")}}
+    rows = [{"k": "a", "t": t, "v": v} for t, v in enumerate((5, 1, 3, 8))]
+    for allow_errors in (False, True):
+        with pytest.raises(AssertionError, match=words) as error:
+            assert_same_for_every_cut(declaration, rows, allow_errors=allow_errors)
+        frames = re.findall(r'File "(.*?)", line', str(error.value))
+        assert {name for name in frames if not name.endswith(".pxi")} <= {__file__}
+    assert_same_for_every_cut(declaration, rows, exact_merge=False)
+
+
 SPREAD = [{"k": "a", "t": t, "v": t} for t in (10, 70, 130, 190)]
 
 
