@@ -17,7 +17,7 @@ from panekeeper.framework.declarations import aggregates as agg
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import to_us
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.policies import Delta, Time
 from panekeeper.framework.declarations.svg import Canvas
 from panekeeper.framework.declarations.windows import (
@@ -31,7 +31,7 @@ from panekeeper.framework.declarations.windows import (
 )
 from panekeeper.framework.engine.flow.spark_watermark import watermark_behind
 from panekeeper.framework.testing.results import Results
-from panekeeper.framework.testing.run import columns_of, run
+from panekeeper.framework.testing.run import columns_of, require_dict, run
 from panekeeper.framework.testing.script import Clock, Flush, Step, Watermark, time_us
 from panekeeper.state.duration_text import us_text
 
@@ -97,6 +97,8 @@ def draw(declaration: Window | Mapping[str, Any], rows: Sequence[Any] | None = N
             "draw() takes a window, as draw(TimeInterval(60)), or a dict of the arguments of run() with window and "
             f"aggregates, with rows; this is {found}"
         )
+    if given is not None:
+        require_dict("aggregates", given["aggregates"], '{"n": agg.count()}')
     if given is None:
         given = {"window": window, "schema": "n bigint", "aggregates": {"rows": agg.count()}}
         if not isinstance(window, ArrivalWindow):
@@ -109,8 +111,30 @@ def draw(declaration: Window | Mapping[str, Any], rows: Sequence[Any] | None = N
     if rows is None:
         rows, columns = _example(window)
         given["schema"] += columns
+    else:
+        _require_known_columns(rows, given.get("schema"), is_alone=isinstance(declaration, Window))
     played = _Played.of(given, rows)
     return Drawing(_drawn_rows(window, played) if isinstance(window, ArrivalWindow) else _drawn_panes(window, played))
+
+
+def _require_known_columns(rows: Sequence[Any], schema: Any, *, is_alone: bool) -> None:
+    """Raise `DeclarationError` for a column of a row that the schema does not have; `is_alone`: of a window alone."""
+    known = columns_of(schema, "draw()").names
+    for one in _items(rows):
+        unknown = next((name for name in one if name not in known), None) if isinstance(one, Mapping) else None
+        if unknown is not None and is_alone:
+            raise DeclarationError(
+                f"a row has the unknown column {unknown!r}: those of a window alone are {' and '.join(known)}; to draw "
+                "other rows, give a dict of the arguments of run() with window, schema and aggregates in its place"
+            )
+        if unknown is not None:
+            hint = did_you_mean(str(unknown), known)
+            raise DeclarationError(f"a row has the unknown column {unknown!r}{hint} (columns: {', '.join(known)})")
+
+
+def _items(rows: Sequence[Any]) -> list[Any]:
+    """Return what happens, item by item."""
+    return [one for item in rows for one in (item if isinstance(item, list | tuple) else [item])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +159,7 @@ class _Played:
     def of(cls, declaration: dict[str, Any], rows: Sequence[Any]) -> _Played:
         from pyspark.sql.types import LongType
 
-        items = [one for item in rows for one in (item if isinstance(item, list | tuple) else [item])]
+        items = _items(rows)
         numbered = [{**one, _ROW: number} if isinstance(one, Mapping) else one for number, one in enumerate(items)]
         columns = columns_of(declaration.get("schema"), "draw()").add(_ROW, LongType())
         found = {**declaration["aggregates"], **({} if declaration.get("event_time") else {_ROW: agg.collect(_ROW)})}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from panekeeper.framework.declarations.errors import DeclarationError, user_traceback
-from panekeeper.framework.testing.run import declared_job, with_script
+from panekeeper.framework.testing.run import declared_job, require_dict, with_script
 from panekeeper.framework.testing.script import Clock, Flush, Restart, Step, Watermark
 from panekeeper.framework.testing.tried_merge import BrokenMerge, tried
 
@@ -210,6 +210,7 @@ class _Case:
 
 
 def _declared(declaration: Mapping[str, Any]) -> ScriptedJob:
+    require_dict("the declaration", declaration, '{"window": TimeInterval(60), "aggregates": {"n": agg.count()}, ...}')
     for name in ("script", "engine", "spark"):
         if name in declaration:
             raise DeclarationError(f"the declaration has {name}; give the arguments of run() but for that")

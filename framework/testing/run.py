@@ -31,6 +31,14 @@ if TYPE_CHECKING:
 _OF_PORTS = {"window", "schema"}
 _COMPUTED = ("aggregates", "operator", "join", "join_within")
 """What says what is computed: one of them."""
+_DICTS = {
+    "aggregates": '{"n": agg.count()}',
+    "join": '{"how": "left"}',
+    "join_within": '{"before": "5 minutes", "after": 0}',
+    "ports": '{"orders": {"window": Tumbling(Count(2))}}',
+    "windows": '{"day": TimeInterval("1 day")}',
+}
+"""What is given as a dict, with an example."""
 
 
 def run(  # noqa: PLR0913 -- all by keyword but the window
@@ -140,6 +148,10 @@ def declared_job(
 ) -> ScriptedJob:
     """Check the arguments of `run` but for the script, and return the job, which has no micro-batches yet."""
     computed = {name: options.pop(name, None) for name in _COMPUTED}
+    for name, example in _DICTS.items():
+        one = {**computed, "ports": ports, "windows": windows}[name]
+        if one is not None:
+            require_dict(name, one, example)
     if sum(one is not None for one in (window, ports, windows)) != 1:
         raise DeclarationError("run() takes a window, or ports with a window each, or windows by their names")
     given = [name for name, one in computed.items() if one is not None]
@@ -157,8 +169,16 @@ def declared_job(
     else:
         shared = of_stream if schema is None else {"schema": schema, **of_stream}
         has_window = given != ["join_within"]
+        for name, own in ports.items():
+            require_dict(f"ports: {name!r}", own, '{"window": Tumbling(Count(2))}')
         declared = [_port(name, {**shared, **own}, has_window=has_window) for name, own in ports.items()]
     return ScriptedJob(ports=tuple(declared), compute=compute)
+
+
+def require_dict(what: str, given: Any, example: str) -> None:
+    """Raise `DeclarationError` for what is no mapping."""
+    if not isinstance(given, Mapping):
+        raise DeclarationError(f"{what} is {given!r}; give a dict, such as {example}")
 
 
 def with_script(declared: ScriptedJob, script: Sequence[Any]) -> ScriptedJob:
@@ -181,6 +201,12 @@ def _computing(
     takes = _names(steps[kind]) - {"operator"} if kind in steps else set()
     known = takes | _names(windowed)
     for name in options:
+        other = next((one for one, step in steps.items() if one != kind and name in _names(step)), None)
+        if name not in known and other is not None:
+            raise DeclarationError(
+                f"run() has no option {name!r} with {kind}, but with {other}; leave it out, or give {other}= in place "
+                f"of {kind}="
+            )
         if name not in known:
             raise DeclarationError(f"run() has no option {name!r}{did_you_mean(name, sorted(known))}")
     own = {name: value for name, value in options.items() if name in takes}

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=256)
-def _require_condition(condition: str, columns: pa.Schema) -> None:
+def _require_condition(what: str, condition: str, columns: pa.Schema) -> None:
     """Raise as `sql.holds` for what is no condition on these columns; it is asked for each declaration again."""
-    holds(condition, columns.empty_table(), "the condition")
+    holds(condition, columns.empty_table(), what)
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class ScriptedStream(InputStream):
 
     def require_condition(self, what: str, rule: str, columns: Sequence[str]) -> None:
         """Raise as `sql.holds`."""
-        _require_condition(rule, arrow_schema(self.of))
+        _require_condition(what, rule, arrow_schema(self.of))
 
     def has_file_names(self) -> bool:
         """A script has no files."""

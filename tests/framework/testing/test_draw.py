@@ -123,7 +123,13 @@ def test_a_session_that_became_part_of_another_one_says_so() -> None:
             "the window goes by at; give a dict of the arguments of run.., and rows",
         ),
         (Tumbling(Punctuation()), None, "needs marks"),
-        (TimeInterval(10), [{"when": 3}], "has the unknown column 'when'"),
+        (
+            TimeInterval(10),
+            [{"when": 3}],
+            "the unknown column 'when': those of a window alone are at and n; .* give a dict",
+        ),
+        (RIDES, [{"when": 3}], r"a row has the unknown column 'when' \(columns: k, t, v\)"),
+        (RIDES | {"aggregates": [1]}, [{}], r"aggregates is \[1\]; give a dict, such as"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(declaration: Any, rows: Any, words: str) -> None:

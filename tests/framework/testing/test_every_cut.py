@@ -511,9 +511,10 @@ def test_rows_of_ports_keep_the_order_in_which_a_batch_has_them() -> None:
         (ARRIVAL | {"window": Tumbling(Count(1))}, [{"w": 1}], r"script\[0\]\[0\] has the unknown column 'w'"),
         (ARRIVAL | {"window": Tumbling(Count(1)), "partition": "k"}, [], "has no option 'partition'"),
         (ARRIVAL, [], "takes a window, or ports"),
+        (Tumbling(Count(1)), [], r"the declaration is Tumbling\(.*\); give a dict, such as \{\"window\""),
     ],
 )
-def test_what_cannot_be_played_is_refused(declaration: dict[str, Any], rows: list[Any], words: str) -> None:
+def test_what_cannot_be_played_is_refused(declaration: Any, rows: list[Any], words: str) -> None:
     """By the errors of `run`."""
     for play in (assert_same_for_every_cut, assert_survives_restarts):
         with pytest.raises(DeclarationError, match=words):

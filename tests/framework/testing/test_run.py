@@ -565,7 +565,32 @@ def _refused() -> dict[str, tuple[Callable[[], Any], str]]:
         "no schema": (with_script(ROWS, schema=None), "schema is None; write columns as SQL does"),
         "a wrong schema": (with_script(ROWS, schema="key strin"), "schema is 'key strin'"),
         "an unknown option": (with_script(ROWS, partition="key"), "has no option 'partition'; did you mean"),
-        "handlers of aggregates": (with_script(ROWS, handlers=[]), "has no option 'handlers'"),
+        "handlers of aggregates": (
+            with_script(ROWS, handlers=[]),
+            "has no option 'handlers' with aggregates, but with operator; leave it out, or give operator= in place",
+        ),
+        "groups of an operator": (
+            with_script(ROWS, top=1, aggregates=None, operator=Lasting(), output="total int"),
+            "has no option 'top' with operator, but with aggregates; leave it out",
+        ),
+        "aggregates in a list": (
+            with_script(ROWS, aggregates=[agg.count()]),
+            r'aggregates is \[agg.count\(\)\]; give a dict, such as \{"n": agg.count\(\)\}',
+        ),
+        "a join that is a text": (
+            lambda: run(ports={"a": {}, "b": {}}, join="left", script=[{}], **KEYED),
+            "join is 'left'; give a dict, such as",
+        ),
+        "windows in a list": (with_script(ROWS, window=None, windows=[count]), "windows is .*; give a dict, such as"),
+        "ports in a list": (with_script(ROWS, window=None, ports=[count]), "ports is .*; give a dict, such as"),
+        "a port that is a window": (
+            with_script(ROWS, window=None, ports={"a": count}),
+            "ports: 'a' is Tumbling.*; give a dict, such as",
+        ),
+        "an aggregate of an unknown column": (
+            with_script(ROWS, aggregates={"n": agg.count(where="vv > 2")}),
+            r"aggregate n=agg.count\(where='vv > 2'\): 'vv > 2' is not a condition on these columns: .* column 'vv'",
+        ),
         "an unknown engine": (with_script(ROWS, engine="flink"), "engine is 'flink'"),
         "a session in memory": (with_script(ROWS, spark=object()), 'give engine="spark", too'),
         "no script": (with_script(ROWS, script={"a": 1}), "it must be a list of micro-batches"),
