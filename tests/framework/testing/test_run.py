@@ -578,7 +578,7 @@ def _refused() -> dict[str, tuple[Callable[[], Any], str]]:
             r'aggregates is \[agg.count\(\)\]; give a dict, such as \{"n": agg.count\(\)\}',
         ),
         "a join that is a text": (
-            lambda: run(ports={"a": {}, "b": {}}, join="left", script=[{}], **KEYED),
+            lambda: run(ports={"a": {}, "b": {}}, join="left", script=[{}], **KEYED),  # type: ignore[arg-type]
             "join is 'left'; give a dict, such as",
         ),
         "windows in a list": (with_script(ROWS, window=None, windows=[count]), "windows is .*; give a dict, such as"),
