@@ -6,7 +6,8 @@ fires after each micro-batch (`emit="on_update"`) fires more often this way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 from panekeeper.framework.core.inspection.one_key import Values, is_of, rows_of
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, WINDOW, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
+from panekeeper.framework.core.row_json import objects
 from panekeeper.framework.core.state_handlers import BatchCheckpoint
 from panekeeper.framework.core.steps import (
     ArrivalClock,
@@ -69,8 +71,13 @@ class StepDone:
 
     @property
     def rejected(self) -> list[dict[str, Any]]:
-        """The rows of the quarantine that followed, of all partitions of the key group."""
-        return [] if self.outcome.rejected is None else python_rows(self.outcome.rejected)
+        """The rows of the quarantine that followed, of the partition: by their texts, in which its columns are."""
+        found = [] if self.outcome.rejected is None else python_rows(self.outcome.rejected)
+        if not self.key:
+            return found
+        own = {name: pa.chunked_array([pa.array([one.as_py()], one.type)]) for name, one in self.key.items()}
+        wanted, named = [*json.loads(objects(own)[0]).values()], {tuple(self.key), *self.names.values()}
+        return [row for row in found if _is_text_of(row["row"], wanted, named)]
 
     def __str__(self) -> str:
         lines = [f"{self.number}. {self._what()}"]
@@ -155,6 +162,12 @@ def each_step(
         else:
             outcome = BatchOutcome(results=None, rejected=None, counts={})
         yield StepDone(number=number, step=step, outcome=outcome, store=own.copy(), key=key or {}, names=names)
+
+
+def _is_text_of(text: str, wanted: Sequence[Any], named: Iterable[Sequence[str]]) -> bool:
+    """Return whether a row of the quarantine has these values, by whichever of `named` its columns are called."""
+    row = json.loads(text)
+    return any([row.get(name) for name in names] == wanted for names in named)
 
 
 def _first(rows: list[dict[str, Any]], text: Callable[[Mapping[str, Any]], str]) -> Iterator[str]:

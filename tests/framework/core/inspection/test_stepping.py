@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, cast
 
+import pyarrow as pa
 from hypothesis import given
 
 from panekeeper import TimeInterval
@@ -49,3 +51,13 @@ def test_of_many_rows_the_first_are_shown_and_that_there_are_more() -> None:
         "   -> and more",
     ]
     assert all(text not in str(one) for one in (came, fired, refused) for text in ("None", "..."))
+
+
+def test_of_one_partition_its_own_rows_of_the_quarantine_are_shown() -> None:
+    """A null is a partition like any; the other partitions of the key group have theirs."""
+    late = rows(*cast("Any", [("acme", 1, 5), ("bolt", 2, 6), (None, 3, 7)]))
+    for own, values in (("acme", [5]), (None, [7]), ("zeta", [])):
+        key = {"k": pa.scalar(own, pa.string())}
+        _, refused = each_step(spec_of(TimeInterval(10)), MemoryStore(), [watermark(20), late], key=key)
+        assert [json.loads(one["row"])["v"] for one in refused.rejected] == values
+        assert str(refused).count("-> quarantine LATE") == len(values)
