@@ -120,6 +120,13 @@ class _Pairs(argparse.Action):
         setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), values[0]: values[1]})
 
 
+class _Nulls(argparse.Action):
+    """Adds a name to the mapping that `_Pairs` makes, with a null."""
+
+    def __call__(self, _parser: Any, namespace: argparse.Namespace, values: Any, _option: str | None = None) -> None:
+        setattr(namespace, self.dest, {**(getattr(namespace, self.dest) or {}), values: None})
+
+
 def flag(name: str, what: str) -> Argument:
     """Return an option without a value; `what` is its help."""
     return Argument(name, action="store_true", help=what)
@@ -189,8 +196,12 @@ def key(what: str, **more: Any) -> Argument:
 
 
 KEY = key("only partitions with this value in a partition column")
+NULL = option(
+    "--null", "COLUMN", "as --key, for a null in a partition column; may be repeated", dest="key", action=_Nulls
+)
 STATE_OF = (
     KEY,
+    NULL,
     WINDOW,
     number("--batch", "as of an earlier batch, as far as Spark keeps its state"),
     option("--savepoint", "NAME", "the state in a savepoint"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from panekeeper.framework.core.inspection.nearest import NULL_TEXTS
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.state.spark_files.group_of_key import group_of_key
 
@@ -88,10 +89,20 @@ def key_as_stored(
             near = did_you_mean(name, list(kinds))
             listed = f"its partition columns are {', '.join(kinds)}" if kinds else "the job has no partition columns"
             raise DeclarationError(f"key names {name!r}, which is no partition column{near or f'; {listed}'}")
+    for name, value in key.items():
+        if isinstance(value, str) and value.casefold() in NULL_TEXTS and not _takes_any_text(kinds[name]):
+            raise DeclarationError(
+                f"key has {name}={value!r}, which is no {kinds[name]}; a null is given by --null {name}, in Python by "
+                "None"
+            )
     values = {name: _plain(value, kinds[name]) for name, value in key.items()}
     if None in values.values():
         values = _by_spark(session(), kinds, key)
     return TypedKey(values, kinds, ids, dict(key))
+
+
+def _takes_any_text(kind: pa.DataType) -> bool:
+    return any(of(kind) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def _plain(value: Any, kind: pa.DataType) -> pa.Scalar | None:

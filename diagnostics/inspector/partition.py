@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 
 from panekeeper.diagnostics.inspector.opened import Opened
 from panekeeper.diagnostics.inspector.panes import open_rows, stored_group
-from panekeeper.diagnostics.inspector.quarantined import refused_of
+from panekeeper.diagnostics.inspector.quarantined import refused_keys, refused_of
 from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
 from panekeeper.diagnostics.tables.rows import read_plain_table
 from panekeeper.diagnostics.tables.written import commits_of_batches
-from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, nearest_panes
+from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, as_null, nearest_panes
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import horizon, open_work
 from panekeeper.framework.core.inspection.pane_times import panes_with, times_of
@@ -60,10 +60,10 @@ _STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
 
 def read_partition(state: Opened, port: RecordedPort, key: Key) -> Partition:
     """Read what is stored of the key group of a partition. Raises `DeclarationError` for what is no key of the port."""
+    typed = state.typed_key(port, key)
     missing = [name for name in port.log_keys if name not in key]
     if missing:
         raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
-    typed = state.typed_key(port, key)
     return Partition(state, port, typed, stored_group(state, state.ports if port.is_within else [port], typed))
 
 
@@ -72,7 +72,7 @@ class Partition:
 
     def __init__(self, state: Opened, port: RecordedPort, key: TypedKey, store: MemoryStore) -> None:
         """Take what is stored of its key group."""
-        self._state, self._port, self._key = state, port, key
+        self._state, self.port, self._key = state, port, key
         self.store = store
         values = [key.values[name] for name in port.log_keys]
         self.stored_key = dict(zip(port.keys.names, values, strict=True))
@@ -84,23 +84,23 @@ class Partition:
     @cached_property
     def record(self) -> IntervalRecord | SessionRecord | ByRowRecord | JoinRecord:
         """The header of the key group: the watermark that it has acted on, whether it was flushed."""
-        if self._port.is_within:
+        if self.port.is_within:
             return JoinRecord.decode(self.store.read_header())
-        header = self._port.own(self.store).read_header()
-        if self._port.is_by_row:
+        header = self.port.own(self.store).read_header()
+        if self.port.is_by_row:
             return ByRowRecord.decode(header)
-        return SessionRecord.decode(header) if self._port.is_session else IntervalRecord.decode(header)
+        return SessionRecord.decode(header) if self.port.is_session else IntervalRecord.decode(header)
 
     def why_partition(self) -> Answer:
         """Return what the partition has, where there are no panes, and when it fires."""
         held = self.held[0] if self.held else None
-        if self._port.is_within:
+        if self.port.is_within:
             return why_side(held, self._sources[0], self.refused)
-        return why_partition(self._port, held, self.refused)
+        return why_partition(self.port, held, self.refused)
 
     def row_facts(self, row: Mapping[str, Any], at: int) -> RowFacts:
         """Return what is known of a row of an interval join, by its columns that must be equal."""
-        port, state = self._port, self._state
+        port, state = self.port, self._state
         equal = port.fields["equal"]
         kinds = equal_types(port, state.ports, self.store)
         missing = [name for name in equal[port.number] if name not in row]
@@ -123,15 +123,15 @@ class Partition:
         """Return what has become of a row of this time that was refused: of the last of its panes."""
         start, end = bounds[-1] if bounds else (at, at)
         facts = replace(self.facts(start, end), held=None, firings=(), refused=refused, unplaced=())
-        if isinstance(self._port.declared, SlidingByRow):  # it may be in windows that end after it
-            facts = replace(facts, closes_at=at + self._port.declared.reach_us)
+        if isinstance(self.port.declared, SlidingByRow):  # it may be in windows that end after it
+            facts = replace(facts, closes_at=at + self.port.declared.reach_us)
         return why_pane(facts)
 
     def _missed_of(self, closes: int, end: int) -> dict[int, int]:
         """Return batch -> its missed panes, of those in which a pane was closed and a later one of its rows was not."""
-        if self._port.panes is None or not any(self._missed.values()):
+        if self.port.panes is None or not any(self._missed.values()):
             return {}
-        until = max(times_of(self._port, *bounds).closes for bounds in self.panes_at(end - 1))
+        until = max(times_of(self.port, *bounds).closes for bounds in self.panes_at(end - 1))
         return missed_between(self._missed, self._watermarks, closes, until, follows=self._sources[1])
 
     def is_held(self, start: int, end: int) -> bool:
@@ -141,7 +141,7 @@ class Partition:
     def facts(self, start: int, end: int) -> PaneFacts:
         """Return what is known of the pane with these bounds."""
         held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
-        firings, times = self._firings(start, end), times_of(self._port, start, end)
+        firings, times = self._firings(start, end), times_of(self.port, start, end)
         refused = [one for one in self.refused if one.at is not None and start <= one.at < times.after]
         sources, follows, ahead = self._sources
         return PaneFacts(
@@ -166,30 +166,43 @@ class Partition:
 
     def refused_panes(self) -> list[tuple[int, int]]:
         """Return the panes of which rows were refused; of windows with bounds that need no rows."""
-        if self._port.panes is None:
+        if self.port.panes is None:
             return []
         return [pane for one in self.refused if one.at is not None for pane in self.panes_at(one.at)]
 
     def panes_at(self, at: int) -> list[tuple[int, int]]:
         """Return the bounds of the panes that have an instant, the oldest first; that which ends at a row first."""
-        return panes_with(self._port, at, [(one["pane_start"], one["pane_end"]) for one in self.held])
+        return panes_with(self.port, at, [(one["pane_start"], one["pane_end"]) for one in self.held])
 
     def nearest(self, start: int) -> list[str]:
         """Return what there is of the partition instead; and which partitions are called alike."""
         known = self.known_panes()
         others = [one for one in self.refused if one.at is not None]
         lines = [*nearest_panes(known, start), *(f"elsewhere {one}" for one in refusal_lines(others))]
-        names = self._port.log_keys
-        if not names:
+        if not self.port.log_keys:
             return lines
-        own = tuple(self._key.values[name].as_py() for name in names)
         if known or self.refused:
-            found = alike_but_for_case(own, self._logged_keys)
-            return [*lines, *(f"there is another partition, {key_text(names, one)}" for one in found)]
-        found = alike(own, self._logged_keys) or alike(own, self._open_keys())
+            return [*lines, *self.meant_instead()]
+        return ["; ".join(["no result of this partition is in the log", *self.meant_instead()])]
+
+    def meant_instead(self) -> list[str]:
+        """Return which other partitions may be meant: that of a null, and those that are called alike.
+
+        Of a partition that is known, only those that differ in upper and lower case, or spaces.
+        """
+        names = self.port.log_keys
+        own = tuple(self._key.values[name].as_py() for name in names)
+        tables = [*dict.fromkeys([*self._logged_keys, *self._refused_keys])]
+        if (with_null := as_null(own)) != own and with_null in (tables if with_null in tables else self._open_keys()):
+            nulls = [name for name, value in zip(names, with_null, strict=True) if value is None]
+            asked = " ".join(f"--null {name}" for name in nulls)
+            return [f"there is a partition with a null in {', '.join(nulls)}; ask for it by {asked}, in Python by None"]
+        if self.known_panes() or self.refused:
+            found = alike_but_for_case(own, tables)
+            return [f"there is another partition, {key_text(names, one)}" for one in found]
+        found = alike(own, tables) or alike(own, self._open_keys())
         listed = ", ".join(key_text(names, one) for one in found)
-        called = f"; partitions that are called alike: {listed}" if found else ""
-        return [f"no result of this partition is in the log{called}"]
+        return [f"partitions that are called alike: {listed}"] if found else []
 
     def known_panes(self) -> dict[tuple[int, int], str]:
         """Return the panes of the partition that have fired, or are open: the bounds -> which of both."""
@@ -200,7 +213,7 @@ class Partition:
         """Return the bounds of the panes of the partition in the log."""
         if self._log is None:
             return []
-        own = {name: self._key.values[name] for name in self._port.log_keys}
+        own = {name: self._key.values[name] for name in self.port.log_keys}
         if (plain := self._plain_log) is not None:
             times = plain.filter(is_of(plain, own)).select([*self._bounds]).group_by([*self._bounds]).aggregate([])
             edges = (_us_of(times.column(name)) for name in self._bounds)
@@ -212,7 +225,7 @@ class Partition:
     @cached_property
     def _logged_keys(self) -> list[tuple[Any, ...]]:
         """The partitions that have results in the log."""
-        names = [*self._port.log_keys]
+        names = [*self.port.log_keys]
         if self._log is None:
             return []
         if (plain := self._plain_log) is not None:
@@ -222,13 +235,18 @@ class Partition:
         return by_spark.logged_keys(self._state, self._log, names, most=_MOST_KEYS)
 
     @cached_property
+    def _refused_keys(self) -> list[tuple[Any, ...]]:
+        """The partitions of which rows are in the quarantine."""
+        return refused_keys(self._state, self.port)
+
+    @cached_property
     def _plain_log(self) -> pa.Table | None:
         assert self._log is not None
-        return read_plain_table(self._log, {}, [*self._port.log_keys, *self._bounds])
+        return read_plain_table(self._log, {}, [*self.port.log_keys, *self._bounds])
 
     def _open_keys(self) -> list[tuple[Any, ...]]:
         """Return the partitions that are in the state, of all key groups."""
-        names, found = [*self._port.log_keys], open_rows(self._state, [self._port], None)
+        names, found = [*self.port.log_keys], open_rows(self._state, [self.port], None)
         if not isinstance(found, pa.Table):
             from panekeeper.diagnostics.inspector import by_spark
 
@@ -238,20 +256,20 @@ class Partition:
     @property
     def _bounds(self) -> tuple[str, str]:
         """The columns of the log with the bounds of a pane."""
-        return ("session_start", "session_end") if self._port.is_session else ("pane_start", "pane_end")
+        return ("session_start", "session_end") if self.port.is_session else ("pane_start", "pane_end")
 
     @property
     def _settle(self) -> str | None:
         """The command that settles rows of the window; None: they cannot be."""
-        if not self._port.can_settle:
+        if not self.port.can_settle:
             return None
         place = shlex.quote(self._state.checkpoint) if self._state.checkpoint else "CHECKPOINT"
-        window = f" --window {self._port.window}" if self._port.window else ""
+        window = f" --window {self.port.window}" if self.port.window else ""
         return f"panekeeper settle {place} --job JOB.PY{window}"
 
     @property
     def _log(self) -> str | None:
-        return self._state.tables.get(role_of("log", self._port.window))
+        return self._state.tables.get(role_of("log", self.port.window))
 
     def _firings(self, start: int, end: int) -> Sequence[Firing]:
         path = self._log
@@ -275,8 +293,8 @@ class Partition:
         """Return refinement, reason, is_final and file of each firing of a pane of the partition."""
         shown, several = ["refinement", "reason", "is_final"], self._state.has_ports
         if (plain := read_plain_table(path, pane)) is not None:
-            plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self._port.log_keys}))
-            others = {"op": 1} | ({PORT: self._port.number} if several else {})
+            plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self.port.log_keys}))
+            others = {"op": 1} | ({PORT: self.port.number} if several else {})
             for name, value in others.items():
                 if name in plain.column_names:
                     plain = plain.filter(pc.equal(plain.column(name), value))
@@ -284,12 +302,12 @@ class Partition:
             return found
         from panekeeper.diagnostics.inspector import by_spark
 
-        return by_spark.firings(self._state, path, self._key, pane, shown, port=self._port.number if several else None)
+        return by_spark.firings(self._state, path, self._key, pane, shown, port=self.port.number if several else None)
 
     def _batches_of(self, files: set[str]) -> dict[str, int]:
         """Return file of the log -> the batch that has written it, of those whose commits are kept."""
         found: dict[str, int] = {}
-        state, role = self._state, role_of("log", self._port.window)
+        state, role = self._state, role_of("log", self.port.window)
         for _, batch, added in commits_of_batches(state.files, state.record, role):
             if found.keys() >= files:
                 break
@@ -300,7 +318,7 @@ class Partition:
     @cached_property
     def refused(self) -> list[Refusal]:
         """Return what the quarantine has of the partition, in the order of batches."""
-        found = refused_of(self._state, self._port, self._key)
+        found = refused_of(self._state, self.port, self._key)
         return with_lateness(found, self._watermarks, follows=self._sources[1]) if found else found
 
     @cached_property

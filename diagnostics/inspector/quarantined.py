@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,7 +50,7 @@ def refused_in(
         has_ports: whether there is a column with the port.
     """
     kinds = port.keys.types
-    if table.num_rows > _MOST_ROWS or not all(pa.types.is_string(kind) or pa.types.is_integer(kind) for kind in kinds):
+    if table.num_rows > _MOST_ROWS or not all(map(_is_plain, kinds)):
         return None
     wanted = [values[name].as_py() for name in port.log_keys]
     found = []
@@ -67,6 +67,25 @@ def refused_in(
         us = None if one["event_time"] is None else time_us(one["event_time"], "event time")
         found.append(Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"]))
     return found
+
+
+def refused_keys(state: Opened, port: RecordedPort) -> list[tuple[Any, ...]]:
+    """Return the partitions of which the quarantine has rows as of the batch that is looked at.
+
+    They are told by texts and integers alone, and where the table is read without Spark: they are hints.
+    """
+    path, kinds = state.tables.get("quarantine"), port.keys.types
+    plain = None if path is None else read_plain_table(path, {}, ["batch", "row"])
+    if plain is None or plain.num_rows > _MOST_ROWS or not all(map(_is_plain, kinds)):
+        return []
+    texts = plain.filter(pc.less_equal(plain.column("batch"), state.batch)).column("row").unique().to_pylist()
+    rows = [json.loads(one) for one in texts]
+    return [*{tuple(row[name] for name in names) for row in rows for names in port.rows_of if {*names} <= row.keys()}]
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether a text of JSON has the values as they are."""
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
 def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> list[Refusal]:

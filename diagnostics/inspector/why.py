@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from datetime import time as time_of_day
@@ -19,7 +19,8 @@ from panekeeper.diagnostics.inspector.partition import FindMover, Partition, rea
 from panekeeper.framework.core.inspection.kept_rows import has_row
 from panekeeper.framework.core.inspection.nearest import pane_text
 from panekeeper.framework.core.inspection.partners import why_joined
-from panekeeper.framework.core.inspection.reasons import Answer, Verdict
+from panekeeper.framework.core.inspection.reasons import Answer, Verdict, unplaced_lines
+from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.declarations.durations import time_us
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -93,7 +94,7 @@ def why(  # noqa: PLR0913 -- all by keyword but what is asked of
             return partition.why_partition()
         if pane is None:
             raise DeclarationError("pane is missing; say when it starts, as in --pane 2013-03-08T10:00")
-        return partition.why(*_bounds(own, partition, pane), find_mover)
+        return partition.why(*bounds_of(own, partition, pane), find_mover)
 
 
 def _declared(job: DeltaJob | str | os.PathLike[str] | None, spark: SparkSession | None) -> DeltaJob | None:
@@ -130,6 +131,8 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any], find_mov
     partition = read_partition(state, port, {names[name]: row[name] for name in names})
     if port.is_arrival or port.event_time is None:
         return partition.why_partition()
+    if row[port.event_time] is None:
+        return without_time(partition.refused)
     at = time_of(row[port.event_time], "the event time of the row")
     if port.is_within:
         return why_joined(partition.row_facts(row, at))
@@ -152,6 +155,17 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any], find_mov
     return replace(answer, reasons=(f"its pane is {pane_text(*first)}", known, *answer.reasons, *more))
 
 
+def without_time(refused: Sequence[Refusal]) -> Answer:
+    """Return what becomes of a row without an event time; `refused` is what the quarantine has of its partition."""
+    from panekeeper.framework.engine.flow.row_checks import NULL_EVENT_TIME  # needs pyspark
+
+    such = [one for one in refused if one.reason == NULL_EVENT_TIME]
+    line = f"a row without an event time is of no pane: it is refused, and goes to the quarantine as {NULL_EVENT_TIME}"
+    if not such:
+        return Answer(verdict=Verdict.NEVER, reasons=(line, "the quarantine has no such row of this partition"))
+    return Answer(verdict=Verdict.QUARANTINED, batch=such[0].batch, reasons=(line, *unplaced_lines(such)))
+
+
 def row_line(*, is_known: bool, is_held: bool, is_kept: bool | None) -> str:
     """Return what is known of a row that was not refused.
 
@@ -171,7 +185,7 @@ def row_line(*, is_known: bool, is_held: bool, is_kept: bool | None) -> str:
     return f"no row of this time is in the quarantine; whether one is in the results is not known, as {whose}"
 
 
-def _bounds(port: RecordedPort, partition: Partition, pane: str | datetime) -> tuple[int, int]:
+def bounds_of(port: RecordedPort, partition: Partition, pane: str | datetime) -> tuple[int, int]:
     """Return the bounds of the pane, or session, that starts when it is said. Raises `DeclarationError`."""
     if isinstance(pane, str) and (clock := _clock_of(pane)) is not None:
         return _bounds_by_clock(partition, pane, clock)
@@ -212,7 +226,7 @@ def _bounds_by_clock(partition: Partition, pane: str, clock: int) -> tuple[int, 
     if len(found) == 1:
         return found[0]
     listed = f"of those that are known {len(found)} fit, as {', '.join(pane_text(*one) for one in found[:_NEAR])}"
-    why_not = listed if found else "no pane that is known has it"
+    why_not = listed if found else "; ".join(["no pane that is known has it", *partition.meant_instead()])
     raise DeclarationError(f"pane is {pane}, a time of day, and {why_not}; give the day, too, as 2013-03-08T{pane}")
 
 

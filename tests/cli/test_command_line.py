@@ -19,7 +19,7 @@ from py4j.protocol import Py4JError
 
 from panekeeper.cli.command import Command, ExitCode
 from panekeeper.cli.commands import COMMANDS
-from panekeeper.cli.main import main
+from panekeeper.cli.main import main, make_parser
 from panekeeper.framework.builder.places import qualified_path
 from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
@@ -219,3 +219,11 @@ def test_an_empty_path_is_refused_in_python_too(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(DeclarationError, match="the path of a folder is empty"):
         qualified_path("")
     assert qualified_path("/") == "/"
+
+
+@pytest.mark.parametrize("name", ["why", "panes", "capsule"])
+def test_a_null_is_one_of_the_values_of_a_key(name: str) -> None:
+    """It is given beside the others, in any order."""
+    more = ["--batch", "1", "--job", "job.py"] if name == "capsule" else []
+    options = make_parser().parse_args([name, "c", *more, "--null", "customer", "--key", "shop=1", "--null", "day"])
+    assert options.key == {"customer": None, "shop": "1", "day": None}

@@ -41,6 +41,19 @@ def alike_but_for_case(own: Values, known: Iterable[Values]) -> list[Values]:
     return [one for one in known if one != own and _folded(one) == _folded(own)][:_MOST]
 
 
+NULL_TEXTS = frozenset({"null", "none", "-", ""})
+"""What a null looks like where it is printed, in lower case: a value that is asked for by it may be meant as one."""
+
+
+def as_null(own: Values) -> Values:
+    """Return a key with a null in place of each text that may be meant as one.
+
+    >>> as_null(("null", "acme", "-")), as_null(("acme", 0))
+    ((None, 'acme', None), ('acme', 0))
+    """
+    return tuple(None if isinstance(one, str) and one.casefold() in NULL_TEXTS else one for one in own)
+
+
 def pane_text(start: int, end: int) -> str:
     """Return the bounds of a pane, us, as they can be given."""
     return f"{format_time(start)}/{format_time(end)}"

@@ -13,11 +13,14 @@ from deltalake import write_deltalake
 from panekeeper import TimeInterval, agg
 from panekeeper.diagnostics.inspector.opened import Opened
 from panekeeper.diagnostics.inspector.partition import Partition
+from panekeeper.diagnostics.inspector.why import bounds_of, without_time
 from panekeeper.diagnostics.keys import key_as_stored
 from panekeeper.framework.core.inspection.reasons import Verdict
 from panekeeper.framework.core.inspection.recorded import recorded_ports
+from panekeeper.framework.core.inspection.refusals import Refusal
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.steps import Watermark
+from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.recovery.storage.files import LocalFiles
 from panekeeper.state.checkpoint.job_record import JobRecord
 from panekeeper.state.compatibility import fingerprint
@@ -28,6 +31,15 @@ from tests.framework.core.panes.firings import spec_of
 TEN = datetime(2024, 5, 1, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 WINDOW = TimeInterval(3600)
+QUARANTINE = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("reason", pa.string()),
+        ("detail", pa.string()),
+        ("event_time", pa.timestamp("us", "UTC")),
+        ("row", pa.string()),
+    ]
+)
 
 
 def us(time: datetime) -> int:
@@ -42,8 +54,10 @@ def partition(folder: Path, customer: str | None, watermarks: Sequence[datetime]
     )
     write_deltalake(str(folder / "metrics"), batches)
     firing = {"refinement": 0, "reason": "WATERMARK", "is_final": True, "op": 1, "n": 3}
-    fired = [{"customer": one, "pane_start": TEN - HOUR, "pane_end": TEN, **firing} for one in ("dorra", "zeta", None)]
+    fired = [{"customer": one, "pane_start": TEN - HOUR, "pane_end": TEN, **firing} for one in ("dorra", None)]
     write_deltalake(str(folder / "log"), pa.Table.from_pylist(fired))
+    late = {"batch": 0, "reason": "LATE", "detail": None, "event_time": TEN, "row": '{"customer":"zeta","n":1}'}
+    write_deltalake(str(folder / "quarantine"), pa.Table.from_pylist([late], QUARANTINE))
     store = MemoryStore()
     KeyGroupRunner(spec_of(WINDOW), store).run([Watermark(us(acted_on))])
     declaration = fingerprint(
@@ -57,7 +71,7 @@ def partition(folder: Path, customer: str | None, watermarks: Sequence[datetime]
     )
     job, tables = (
         FakeCheckpoint(folder / "c").run(len(watermarks)),
-        {one: str(folder / one) for one in ("metrics", "log")},
+        {one: str(folder / one) for one in ("metrics", "log", "quarantine")},
     )
     job.tables(**tables)
     port, files = recorded_ports(declaration)[0], job.files
@@ -85,3 +99,41 @@ def test_the_watermark_of_an_answer_is_the_one_of_the_job(tmp_path: Path) -> Non
         "no row of it has come; it takes rows until the watermark, now 2024-05-01T13:00:00Z, reaches "
         "2024-05-01T14:00:00Z"
     )
+
+
+def test_a_partition_of_the_quarantine_alone_is_called_alike(tmp_path: Path) -> None:
+    """Also where a time of day is asked for, of which no pane is known."""
+    asked = partition(tmp_path, "Zeta", [TEN], acted_on=TEN)
+    alike = "partitions that are called alike: customer=zeta"
+    assert asked.why(us(TEN), us(TEN + HOUR)).reasons[-1].endswith(alike)
+    with pytest.raises(DeclarationError, match=f"no pane that is known has it; {alike}; give the day, too"):
+        bounds_of(asked.port, asked, "10:00")
+
+
+@pytest.mark.parametrize("customer", ["null", "-", "", "None"])
+def test_who_asks_for_the_text_of_a_null_is_told_how_to_ask_for_the_null(customer: str, tmp_path: Path) -> None:
+    """A null is a partition like any, and its pane is found when it is asked for."""
+    asked = partition(tmp_path / "text", customer, [TEN], acted_on=TEN)
+    hint = "there is a partition with a null in customer; ask for it by --null customer, in Python by None"
+    assert asked.why(us(TEN - HOUR), us(TEN)).reasons[-1].endswith(hint)
+    of_null = partition(tmp_path / "null", None, [TEN], acted_on=TEN)
+    assert of_null.known_panes() == {(us(TEN - HOUR), us(TEN)): "closed"}
+    assert of_null.meant_instead() == []
+
+
+def test_a_text_of_a_null_is_no_value_of_another_type() -> None:
+    """It is told how a null is given, by the name of the column."""
+    with pytest.raises(
+        DeclarationError, match="key has shop='null', which is no int32; a null is given by --null shop"
+    ):
+        key_as_stored(lambda: pytest.fail("no session is needed"), (1,), {"shop": pa.int32()}, {"shop": "null"})
+
+
+def test_a_row_without_an_event_time_is_told_where_it_went() -> None:
+    """It is in the quarantine, of no pane, with the batch that refused it if there was one."""
+    found = without_time(
+        [Refusal(reason="LATE", detail="", at=1, batch=1), Refusal(reason="NULL_EVENT_TIME", detail="", batch=4)]
+    )
+    assert (found.verdict, found.batch) == (Verdict.QUARANTINED, 4)
+    assert "goes to the quarantine as NULL_EVENT_TIME" in found.reasons[0]
+    assert without_time([]).verdict is Verdict.NEVER
