@@ -44,7 +44,7 @@ from panekeeper.framework.builder.fitting_windows import (
 from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import conditions_of, dedupe_of, idle_of
-from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.aggregates import Aggregate, aggregate_meant_by
 from panekeeper.framework.declarations.calls import meant_as_option, named_options
 from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
@@ -275,8 +275,12 @@ class StreamWithWindow(Step):
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(
-                    f"aggregate {name} is {aggregate!r}; use an aggregate such as agg.max('column')"
-                    f"{meant_as_option(name, [*options])}"
+                    f"aggregate {name} is {aggregate!r}; "
+                    + (
+                        f"use {meant}"
+                        if (meant := aggregate_meant_by(aggregate))
+                        else f"use an aggregate such as agg.max('column'){meant_as_option(name, [*options])}"
+                    )
                 )
         return aggregated(self._input, aggregates, given)
 

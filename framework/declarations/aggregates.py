@@ -14,6 +14,8 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -625,6 +627,25 @@ _OTHER_NAMES = {
 for _name in __all__:
     if _name[0].islower():
         globals()[_name] = named_options(globals()[_name])
+
+
+def aggregate_meant_by(given: object) -> str:
+    """Return the call of the aggregate that a user meant by its name, its function or a column of Spark; else empty.
+
+    >>> aggregate_meant_by("count"), aggregate_meant_by(max), aggregate_meant_by("avg"), aggregate_meant_by(3)
+    ('agg.count()', "agg.max('column')", "agg.mean('column')", '')
+    """
+    text = given if isinstance(given, str) else str(getattr(given, "__name__", ""))
+    column = "column"
+    if type(given).__name__ == "Column":  # of Spark; its text is Column<'sum(fare)'>
+        text, column = [*re.findall(r"\w+", str(given).removeprefix("Column")), "", ""][:2]
+    name = _OTHER_NAMES.get(text, text)
+    if name == "count" and column in ("column", "1"):
+        return "agg.count()"
+    function = globals()[name] if name in __all__ and name[:1].islower() else None
+    if function is None or [*inspect.signature(function).parameters][:1] != ["column"]:
+        return f"agg.{name}(...)" if function is not None else ""
+    return f"agg.{name}({(column or 'column')!r})"
 
 
 def __getattr__(name: str) -> Any:

@@ -77,6 +77,16 @@ def column_read_by(policy: Policy) -> str | None:
 
 
 def _refusal(policy: Any, role: Role, what: str) -> str:
+    if isinstance(policy, str | timedelta) and role is not Role.EVICT_PARTITIONS:
+        in_event_time = {
+            Role.TUMBLE: f"TimeInterval({policy!r})",
+            Role.EVICT: f"TimeInterval({policy!r}, creation_period=...)",
+            Role.FIRE: f"TimeInterval(..., creation_period={policy!r})",
+        }
+        return (
+            f"{what} is {policy!r}, a duration; for windows of event time use {in_event_time[role]}, "
+            f"and for the time of arrival, by the wall clock, Time({policy!r})"
+        )
     ours = (each for each in _subclasses(Policy) if each.__module__ == Policy.__module__)
     built_in = ", ".join(each.__name__ for each in ours if role in each.policy_roles)
     return f"{what} is {policy!r}, which cannot {role.value}: use {built_in} or a UserPolicy"

@@ -475,7 +475,11 @@ class Sliding(WindowOptions):
         DeclarationError: a policy that cannot be there, such as a punctuation.
     """
 
-    refused: ClassVar[Mapping[str, str]] = _NEVER_LATE
+    refused: ClassVar[Mapping[str, str]] = {
+        **_NEVER_LATE,
+        "size": "it goes by policies, in arrival order; for windows that overlap in event time use "
+        'TimeInterval("1 hour", creation_period="20 minutes") instead',
+    }
     evict: Policy
     trigger: Policy = EVERY_TUPLE
     partition_eviction: Policy | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
@@ -43,6 +43,7 @@ from panekeeper import (
 )
 from panekeeper.framework.declarations.calls import MEANT
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
+from panekeeper.testing import run
 
 COLUMNS = StructType([StructField("k", StringType()), StructField("at", TimestampType()), StructField("v", LongType())])
 STREAM: Any = ScriptedStream(COLUMNS)
@@ -204,3 +205,51 @@ def test_the_call_of_a_user_that_fits_raises_what_the_user_raises() -> None:
         Odd("10 minutes")
     with pytest.raises(AttributeError, match="has no attribute 'windwed'; did you mean 'windowed'"):
         panekeeper.windwed  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (
+            lambda: Tumbling(cast("Any", "1 hour")),
+            r"windows of event time use TimeInterval\('1 hour'\), .* Time\('1 ho",
+        ),
+        (lambda: Sliding(evict=cast("Any", "1 hour")), r"use TimeInterval\('1 hour', creation_period=\.\.\.\)"),
+        (
+            lambda: Sliding(evict=Count(1), trigger=cast("Any", "1 minute")),
+            r"use TimeInterval\(\.\.\., creation_period='1 minute'\)",
+        ),
+        (
+            lambda: cast("Any", Sliding)(size="1 hour", slide="20 minutes"),
+            r'size is \'1 hour\'; .* event time use TimeInterval\("1 hour", creation_period="20 minutes"\)',
+        ),
+    ],
+)
+def test_a_duration_in_place_of_a_policy_names_the_window_of_event_time(declare: Any, said: str) -> None:
+    """`Time` goes by the wall clock, which a window "of an hour" seldom means."""
+    with pytest.raises(DeclarationError, match=said):
+        declare()
+
+
+class Column:
+    """As Spark's columns are shown."""
+
+    def __repr__(self) -> str:
+        return "Column<'sum(fare)'>"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("count", r"use agg\.count\(\)"),
+        (agg.count, r"use agg\.count\(\)"),
+        (agg.top_rows, r"use agg\.top_rows\(\.\.\.\)"),
+        ("avg", r"use agg\.mean\('column'\)"),
+        (Column(), r"use agg\.sum\('fare'\)"),
+        (3, r"such as agg\.max\('column'\)"),
+    ],
+)
+def test_what_is_no_aggregate_names_the_one_that_was_meant(given: Any, said: str) -> None:
+    """By its name, by its function that is not called, or by a column of Spark."""
+    with pytest.raises(DeclarationError, match=said):
+        run(TimeInterval(1), aggregates={"x": given}, schema="t timestamp", event_time="t", script=[[]])
