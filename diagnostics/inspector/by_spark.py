@@ -85,13 +85,13 @@ def by_partition(found: DataFrame, by: Sequence[str]) -> DataFrame:
 
 def fired_panes(state: Opened, log: str, key: TypedKey, bounds: tuple[str, str], *, most: int) -> list[tuple[int, int]]:
     """Return the bounds of the panes of a partition in the log, us."""
-    rows = _table(state, log).where(_is_of(key)).select(*(_us(name).alias(name) for name in bounds))
+    rows = state.frame(log).where(_is_of(key)).select(*(_us(name).alias(name) for name in bounds))
     return [(row[0], row[1]) for row in rows.distinct().limit(most).collect()]
 
 
 def logged_keys(state: Opened, log: str, names: Sequence[str], *, most: int) -> list[tuple[Any, ...]]:
     """Return the partitions that have results in the log."""
-    return keys_of(_table(state, log), names, most=most)
+    return keys_of(state.frame(log), names, most=most)
 
 
 def keys_of(rows: DataFrame, names: Sequence[str], *, most: int) -> list[tuple[Any, ...]]:
@@ -103,7 +103,7 @@ def firings(
     state: Opened, log: str, key: TypedKey, pane: Mapping[str, int], shown: Sequence[str], *, port: int | None
 ) -> list[dict[str, Any]]:
     """Return these columns, and the `file`, of each firing of a pane of a partition; of one of several ports."""
-    found = _table(state, log).where(_is_of(key))
+    found = state.frame(log).where(_is_of(key))
     if "op" in found.columns:
         found = found.where("op = 1")
     if port is not None and PORT in found.columns:
@@ -116,14 +116,10 @@ def firings(
 
 def metrics(state: Opened, path: str, name: str) -> list[tuple[int, int | None, int | None]]:
     """Return batch, watermark in us, and this column, which a table of an earlier version lacks."""
-    found = _table(state, path).where(F.col("batch") <= state.batch)
+    found = state.frame(path).where(F.col("batch") <= state.batch)
     column = F.col(name) if name in found.columns else F.lit(None)
     rows = found.select("batch", F.unix_micros("watermark").alias("us"), column.alias(name)).collect()
     return [(row.batch, row.us, row[name]) for row in rows]
-
-
-def _table(state: Opened, path: str) -> DataFrame:
-    return state.spark.read.format("delta").load(path)
 
 
 def _is_of(key: TypedKey) -> Column:

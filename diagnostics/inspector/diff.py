@@ -240,7 +240,7 @@ def _by_spark(state: Opened, role: str, files: dict[str, int], key: TypedKey | N
     from panekeeper.framework.engine.session.columns import quoted
 
     rows = frame_of_files(state.spark, state.tables[role], files)
-    log = state.spark.read.format("delta").load(state.tables[role])
+    log = state.frame(state.tables[role])
     for name, value in ({} if key is None else key.columns).items():
         rows, log = (one.where(F.col(quoted(name)).eqNullSafe(value)) for one in (rows, log))
     if "op" in rows.columns:

@@ -17,6 +17,7 @@ from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
 from panekeeper.framework.core.inspection.recorded import RecordedPort, recorded_ports
 from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError, did_you_mean
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
+from panekeeper.recovery.jobs.gone_tables import require_table
 from panekeeper.recovery.savepoint.catalog import show_trusted
 from panekeeper.recovery.savepoint.checkpoint_copy import temporary_copy
 from panekeeper.recovery.storage.delta_tables import session_for
@@ -28,7 +29,7 @@ from panekeeper.state.checkpoint.job_record import JobRecord, read_record, read_
 from panekeeper.state.prepared import as_computed
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +62,11 @@ class Opened:
     def spark(self) -> SparkSession:
         """The session that reads what only Spark can read."""
         return self.session()
+
+    def frame(self, path: str) -> DataFrame:
+        """Return a table of the job, read by Spark. Raises `SinkError` if it is gone, before Spark is started."""
+        require_table(self.files, next(role for role, one in self.tables.items() if one == path), path)
+        return self.spark.read.format("delta").load(path)
 
     @property
     def windows(self) -> list[str]:

@@ -93,7 +93,7 @@ def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> li
     from pyspark.sql.pandas.types import from_arrow_type
     from pyspark.sql.types import TimestampType
 
-    table = state.spark.read.format("delta").load(path).where(F.col("batch") <= state.batch)
+    table = state.frame(path).where(F.col("batch") <= state.batch)
     if port.window:
         table = table.where(F.col(WINDOW).isNull() | (F.col(WINDOW) == port.window))
     if state.has_ports:

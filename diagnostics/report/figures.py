@@ -21,6 +21,7 @@ from panekeeper.diagnostics.tables.written import commits_of
 from panekeeper.framework.core.job_spec import WINDOW
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
+from panekeeper.framework.engine.sink.gone_tables import is_gone
 from panekeeper.framework.engine.sink.library_rules import UnsupportedTable
 from panekeeper.recovery.drill import DRILL_COLUMNS, DrillResult, Drills
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -173,7 +174,10 @@ class _Tables:
         if role not in self._paths:
             return None, False
         try:
-            return newest_rows(table_at(self._paths[role], self._s3), [*columns], most=most)
+            if is_gone(table := table_at(path := self._paths[role], self._s3)):
+                self.notes.append(f"The {role} {path} is gone; `panekeeper status CHECKPOINT` says what to do.")
+                return None, False
+            return newest_rows(table, [*columns], most=most)
         except (UnsupportedTable, PanekeeperError) as error:
             self.notes.append(f"The {role} cannot be read without Spark: {error}")
             return None, False

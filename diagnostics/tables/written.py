@@ -19,6 +19,7 @@ from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.delta_log import kept_commits, newest_first
 from panekeeper.framework.engine.sink.library_table import FENCED
 from panekeeper.recovery.errors import RowsGone
+from panekeeper.recovery.jobs.gone_tables import require_table
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.epochs import read_begin
@@ -151,8 +152,9 @@ def _gone(path: str, error: Exception) -> RowsGone:
 
 
 def table_path(folder: Files, role: str) -> str:
-    """Return where a table of a job is. Raises `CheckpointError` if it has none of this role."""
+    """Return where a table of a job is. Raises `CheckpointError` if it has none, `SinkError` if that is gone."""
     path = read_tables(folder).get(role)
     if path is None:
         raise CheckpointError(f"{folder.root} names no table {role}")
+    require_table(folder, role, path)
     return path

@@ -40,7 +40,8 @@ def no_checkpoint(folder: CheckpointFolder, missing: str) -> ForeignCheckpoint:
     """Return the error for a folder without one of the files that every checkpoint has."""
     return ForeignCheckpoint(
         f"{folder.root} holds no checkpoint of Panekeeper ({missing} is not there); give the folder that "
-        "start(checkpoint=...) got"
+        "start(checkpoint=...) got; if that is this one, and what was in it is lost, bring it back from a savepoint: "
+        "`panekeeper restore LOCATION NAME`"
     )
 
 

@@ -1,7 +1,8 @@
 """The status of a job, read from its checkpoint by another process: how far and how healthy it is, can it resume?
 
 Only the lease and what the job reported with it (`state/checkpoint/runs.py`), Spark's offset and commit logs, and the
-record of the last job that ended are read. For a checkpoint in a local folder or on S3, Spark is not started.
+record of the last job that ended are read, and whether its tables are there. For a checkpoint in a local folder or on
+S3, Spark is not started.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from panekeeper.framework.declarations.display import Result, format_age, format_number
 from panekeeper.recovery.jobs.checkpoint import current_folder, no_checkpoint
+from panekeeper.recovery.jobs.gone_tables import why_gone
 from panekeeper.state.checkpoint.clock import LAST_US, format_time, now_us
 from panekeeper.state.checkpoint.epochs import read_begin
 from panekeeper.state.checkpoint.folder import JOB_FILE, CheckpointFolder, damaged, read_object
@@ -283,7 +285,7 @@ def _not_resumable_reason(
     begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
     if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"
-    return None
+    return why_gone(folder)
 
 
 def _age(now: int, us: Any) -> float | None:

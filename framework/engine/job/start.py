@@ -194,7 +194,7 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         pipeline.spec,
         fresh=new and not record.epoch,
         written=written.values(),
-        made=made,
+        checkpoint=held,
         layout=start.layout,
         opened=writer.tables,
     )

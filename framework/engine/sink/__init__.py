@@ -6,6 +6,7 @@ delta_tables.py      How are rows committed to a table, once? By the library `de
 downtime.py          What happened while a job was down?
 fault_points.py      Where do tests and drills reach into a batch?
 fencing.py           How are commits of earlier epochs and other checkpoints refused?
+gone_tables.py       What to do about tables that are gone?
 library_rules.py     Which tables may the library write, and how does it reach them?
 library_table.py     How does the library commit a few rows, once?
 spark_table.py       How does Spark read a table and commit, and what if another writer comes first?

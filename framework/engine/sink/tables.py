@@ -41,10 +41,12 @@ from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
+from panekeeper.framework.engine.sink.gone_tables import what_to_do
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, read_table
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import place_of
+from panekeeper.state.checkpoint.job_record import read_last_savepoint, read_tables
 from panekeeper.state.table_roles import has_results, is_owned, kind_of, window_of
 
 if TYPE_CHECKING:
@@ -79,15 +81,6 @@ LATER_METRICS = ("missed_panes",)
 
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
-_RESTORE = "restore a savepoint, which makes it again"
-_ANEW = "restore a savepoint with --begin-anew {}, which lets it begin empty"
-_WAYS_OUT = {
-    "log": _ANEW.format("log"),
-    "quarantine": _ANEW.format("quarantine"),
-    "view": f"{_RESTORE} or says why it cannot",
-    **dict.fromkeys(("metrics", "downtime"), _RESTORE),
-}
-"""Kind of a table that is gone -> what a restore does about it (`recovery/restore/checks.py`)."""
 _PROBE = ".panekeeper-can-write"
 _OF_A_TABLE = re.compile(r"\d{20}\.(json|checkpoint\..*)")
 """A file in the log of a table that was made: one that was not yet named so is left by a start that was killed."""
@@ -155,7 +148,7 @@ def create_or_check(
     *,
     fresh: bool,
     written: Collection[str] = (),
-    made: Mapping[str, str] | None = None,
+    checkpoint: CheckpointFolder | None = None,
     layout: TableLayout | None = None,
 ) -> dict[str, TableAtVersion]:
     """Make the tables that are not there and check those that are; return them by their roles.
@@ -167,20 +160,23 @@ def create_or_check(
         opened: the tables that are open already.
         fresh: the checkpoint has run no batch in this epoch yet.
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
-        made: role -> path of such tables, those of before a reset, too.
+        checkpoint: its folder names such tables, those of before a reset, too; None: no others.
         layout: of tables that are made.
     """
     layout, found = layout or TableLayout(), dict[str, TableAtVersion]()
+    made = {} if checkpoint is None else read_tables(checkpoint)
     roles = {path: role for role, path in tables.by_role.items()}
-    own, former = ({place_of(path) for path in paths} for paths in (written, (made or {}).values()))
+    own, former = ({place_of(path) for path in paths} for paths in (written, made.values()))
     for path, schema in tables.schemas(spec).items():
         role, files, exists = roles[path], CheckpointFiles(spark, path), is_delta_table(spark, path)
         if not exists and place_of(path) in own | former:
-            raise SinkError(
-                f"the table {path} is gone, and this checkpoint has written to it: made again, it would lack all "
-                f"results until now. Mount its volume or put it back; or, if it is lost, {_WAYS_OUT[kind_of(role)]}; "
-                "or declare it in another folder, where it begins empty; or give the job a new checkpoint folder"
-            )
+            gone = {
+                roles[one]: one
+                for one in roles
+                if one is not None and place_of(one) in own | former and not is_delta_table(spark, one)
+            }
+            root, saved = ("", None) if checkpoint is None else (checkpoint.root, read_last_savepoint(checkpoint))
+            raise SinkError(what_to_do(gone, root, saved))
         if not exists and files.exists() and not is_free(files):
             raise OutputNotWritable(f"{path} holds files but is no Delta table; choose another folder, or empty it")
         try:
@@ -257,7 +253,8 @@ def _require_no_rows(spark: SparkSession, role: str, path: str, opened: DeltaTab
         raise SinkError(
             f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
             "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
-            "if that is missing), or choose other folders for the tables"
+            "if that is missing, or bring it back from a savepoint with `panekeeper restore LOCATION NAME`, if it is "
+            "lost), or choose other folders for the tables"
         )
 
 

@@ -128,7 +128,7 @@ def lose_epoch(job: FakeCheckpoint) -> None:
     [
         (break_record, "job.json in .* is damaged"),
         (break_lease, "running.json in .* is damaged"),
-        (lose_record, "holds no checkpoint of Panekeeper"),
+        (lose_record, "holds no checkpoint of Panekeeper .* `panekeeper restore LOCATION NAME`"),
         (lose_pointer, "job.json is missing: restore the job from a savepoint"),
         (lose_epoch, "points to epoch 0, and epochs/0000 is gone"),
         (mix_logs, "do not belong together"),

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from panekeeper.diagnostics.inspector.opened import Opened
+from panekeeper.diagnostics.report.report import report
+from panekeeper.diagnostics.tables.written import table_path
+from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.job.lease import acquire
 from panekeeper.framework.engine.job.status import RunTotals
+from panekeeper.recovery.jobs.gone_tables import why_gone
 from panekeeper.recovery.jobs.status import status
 from panekeeper.state.checkpoint.folder import FLUSHED_FILE, LocalFolder
-from tests.recovery.jobs.conftest import log_file, whole
+from panekeeper.state.checkpoint.job_record import LastSavepoint, write_last_savepoint
+from tests.fake_checkpoint import FakeCheckpoint
+from tests.recovery.jobs.conftest import RECORD, log_file, whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_status_says_why_a_job_cannot_resume(checkpoint: LocalFolder) -> None:
@@ -57,3 +69,58 @@ def test_counts_are_those_since_a_start_and_say_since_when(checkpoint: LocalFold
     assert errors == "since its start at 2024-05-01T10:01:00Z: could not be computed: USER_ERROR 2"
     before = str(replace(counted, counted_since=None))
     assert "\nrows: 5, too late: 0" in before
+
+
+def test_a_job_whose_table_is_gone_cannot_resume(tmp_path: Path) -> None:
+    """As its start would say, with the command for the newest savepoint; all tables there: it can resume.
+
+    A table that only Spark reaches is not judged, nor one on a disk if the checkpoint is elsewhere.
+    """
+    job = FakeCheckpoint(tmp_path / "checkpoint").run(1)
+    for role in ("log", "now"):
+        (tmp_path / role / "_delta_log").mkdir(parents=True)
+    tables = {"log": str(tmp_path / "log"), "view": str(tmp_path / "now"), "quarantine": "hdfs://there/quarantine"}
+    job.tables(**tables)
+    root = LocalFolder(tmp_path / "checkpoint")
+    assert status(root).resumable
+    write_last_savepoint(job.files, LastSavepoint(name="monday", location=str(tmp_path / "my sp"), at=0, batch=0))
+    (tmp_path / "log").rename(tmp_path / "moved")
+    found = status(root)
+    assert (found.resumable, found.health) == (False, "unusable")
+    assert f"the table {tmp_path}/log is gone" in found.why
+    command = f"panekeeper restore '{tmp_path}/my sp' monday --checkpoint {job.root}"
+    assert f"(`{command} --begin-anew log`)" in found.why
+    (tmp_path / "now").rename(tmp_path / "moved_view")
+    both = status(root).why
+    assert f"the tables {tmp_path}/log, {tmp_path}/now are gone" in both
+    assert f"(`{command} --begin-anew log --begin-anew view`)" in both
+    (tmp_path / "moved").rename(tmp_path / "log")
+    assert "a savepoint, which makes it again or says why it cannot" in status(root).why
+    assert why_gone(RemoteFolder(Path(job.files.place))) is None
+
+
+@dataclass(frozen=True)
+class RemoteFolder(LocalFolder):
+    """A folder that another host has, too."""
+
+    @property
+    def place(self) -> str:
+        return "abfss://there/checkpoint"
+
+
+def test_a_reader_of_a_table_that_is_gone_hears_it_as_a_start_says_it(tmp_path: Path) -> None:
+    """`why`, `diff` and `replay` ask before Spark is started; the report leaves the table out, in plain words."""
+    job = FakeCheckpoint(tmp_path / "checkpoint").run(1)
+    gone = str(tmp_path / "log")
+    job.tables(log=gone)
+    with pytest.raises(SinkError, match=r"the table .*/log is gone, and this checkpoint has written to it"):
+        table_path(job.files, "log")
+
+    def no_session() -> SparkSession:
+        raise AssertionError
+
+    state = Opened(session=no_session, files=job.files, record=RECORD, ports=[], batch=0, first=0, tables={"log": gone})
+    with pytest.raises(SinkError, match=r"the table .*/log is gone"):
+        state.frame(gone)
+    page = report(job.root, open_panes=False)
+    assert page.notes == (f"The log {gone} is gone; `panekeeper status CHECKPOINT` says what to do.",)
