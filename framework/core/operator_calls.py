@@ -166,7 +166,7 @@ class EmitBuffer:
         """Return the error of a row with the column whose value does not fit, if it is that of one column."""
         for column in self._output:
             try:
-                pa.array([row.get(column.name)], column.type)
+                self._table([{column.name: row.get(column.name)}])  # with its checks: Arrow may end the process
             except Exception:  # noqa: BLE001 -- as above
                 named = InputError(f"the column {column.name!r} is declared as {column.type}: {error}")
                 named.__cause__ = error
