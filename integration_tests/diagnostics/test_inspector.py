@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from integration_tests.engine.readings import FILES
@@ -25,8 +26,8 @@ from panekeeper import (
     why,
     windowed,
 )
-from panekeeper.diagnostics.inspector.diff import windows_of
-from panekeeper.diagnostics.inspector.panes import open_panes
+from panekeeper.diagnostics.inspector.diff import changes, windows_of
+from panekeeper.diagnostics.inspector.panes import live_partitions, open_panes
 from panekeeper.framework.core.inspection.reasons import Answer, Verdict
 
 if TYPE_CHECKING:
@@ -120,10 +121,25 @@ def require_same_by_spark(place: Path, spark: SparkSession, monkeypatch: pytest.
     """
     require_same_state(spark, place)
     here = inspected(place, spark, **between)
+    require_no_session(place, monkeypatch, **between)
     with monkeypatch.context() as patch:
         patch.setattr("panekeeper.diagnostics.inspector.stored._MOST_BYTES", -1)
         patch.setattr("panekeeper.diagnostics.inspector.diff.read_plain_files", lambda *_: None)
         assert inspected(place, spark, **between) == here
+
+
+def require_no_session(place: Path, monkeypatch: pytest.MonkeyPatch, *, before: int, last: int) -> None:
+    """What the commands show needs no session, and so no Java."""
+    with monkeypatch.context() as patch:
+        patch.setattr("panekeeper.diagnostics.inspector.opened.session_for", lambda *_: pytest.fail("no session"))
+        for window in windows_of(place, last) or [""]:
+            of = window or None
+            assert isinstance(live_partitions(place, window=of), pa.Table)
+            for results in (False, True):
+                assert isinstance(changes(place, before, last, results=results, window=of), pa.Table)
+        with suppress(DeclarationError):  # there are no panes
+            assert isinstance(open_panes(place)[0], pa.Table)
+        assert "cannot be read" not in str(report(place))
 
 
 def inspected(place: Path, spark: SparkSession, *, before: int, last: int) -> list[tuple[Any, ...]]:
@@ -157,6 +173,10 @@ def require_whole(place: Path, answers: list[Answer], spark: SparkSession) -> No
     assert "no row of this time is in the quarantine; whether one is in the results is not known" in str(at)
     with pytest.raises(DeclarationError, match="a time of day, and no pane that is known has it; give the day, too"):
         why(place, a, "20:00", spark=spark)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("panekeeper.diagnostics.inspector.opened.session_for", lambda *_: pytest.fail("no session"))
+        asked = ((a, "2024-05-01T10:00"), (c, "10:09"), ({"sensor": "d"}, "2024-05-01T10:00"))
+        assert [why(place, *one) for one in asked] == answers[:3]
 
 
 def require_results(place: Path, savepoints: Path, last: int, spark: SparkSession) -> None:

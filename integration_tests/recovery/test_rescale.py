@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.recovery.same_state import require_same_state
 from panekeeper import JobFailed, TimeInterval, agg, windowed
 from panekeeper.recovery.errors import SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import current_folder
@@ -50,6 +51,7 @@ def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> Non
     for rows in FILES[2:]:
         readings.put(*rows)
     readings.run()
+    assert require_same_state(readings.spark, readings.checkpoint) > 1
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
 

@@ -13,6 +13,7 @@ from delta.tables import DeltaTable
 
 from integration_tests.drills.faults import armed
 from integration_tests.engine.readings import FILES, LOG
+from integration_tests.recovery.same_state import require_same_state
 from integration_tests.recovery.table_upkeep import Upkeep
 from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, Every, JobFailed, Session, SinkError, TimeInterval
@@ -93,6 +94,7 @@ def test_a_job_restored_and_resumed_gives_the_same_results(saved: Saved) -> None
     assert {table: saved.readings.rows(table) for table in before} == before
     saved.readings.run()
     saved.require_undisturbed()
+    assert require_same_state(saved.readings.spark, saved.readings.checkpoint) > 1
 
 
 def test_a_checkpoint_that_was_renamed_or_is_reached_by_a_link_goes_on(saved: Saved) -> None:
@@ -253,6 +255,7 @@ def test_a_clone_runs_beside_the_job_and_does_not_change_it(saved: Saved, tmp_pa
     job = saved.readings.computed().to_delta(made.tables["log"], view=made.tables["view"])
     assert job.start(checkpoint=made.checkpoint, trigger="available_now").await_end(timeout=300)
 
+    assert require_same_state(saved.readings.spark, Path(made.checkpoint)) > 1
     assert saved.readings.log("clone/log") == LOG
     assert saved.readings.log("clone/view") == LOG[1:]
     assert saved.readings.log() == before
