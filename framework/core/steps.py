@@ -134,13 +134,10 @@ Step = PortStep | EventTimeProgress
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchOutcome:
-    """What one batch did in one key group.
+class GroupFigures:
+    """How far a key group is after a batch, and what the batch did, in numbers; the driver is told all of it.
 
     Attributes:
-        results: rows of the result log, or None.
-        view: rows of the view, where they are others than those of the log, or None.
-        rejected: rows that join no window (`panekeeper.framework.core.job_spec.REJECTED_SCHEMA`), or None.
         counts: where the rows went: rows_in is the sum of admitted, refined_late, dropped_late, outside and, in that of
             a key group, repeated.
         missed_panes: how often a row that was kept came too late for one of its panes, once for each pane.
@@ -154,13 +151,9 @@ class BatchOutcome:
         outage_counts: what the first tick after the process was down did (`arrival.window`); None in a batch without
             one.
         errors: what could not be computed.
-        windows: name -> what it did in one of several windows, which has the results then.
     """
 
-    results: pa.Table | None
-    rejected: pa.Table | None
     counts: dict[str, int]
-    view: pa.Table | None = None
     missed_panes: int = 0
     due_watermark_us: int | None = None
     due_us: int | None = None
@@ -171,6 +164,22 @@ class BatchOutcome:
     kept_rows: int | None = None
     outage_counts: dict[str, int] | None = None
     errors: Sequence[ErrorKind] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOutcome(GroupFigures):
+    """What one batch did in one key group.
+
+    Attributes:
+        results: rows of the result log, or None.
+        view: rows of the view, where they are others than those of the log, or None.
+        rejected: rows that join no window (`panekeeper.framework.core.job_spec.REJECTED_SCHEMA`), or None.
+        windows: name -> what it did in one of several windows, which has the results then.
+    """
+
+    results: pa.Table | None
+    rejected: pa.Table | None
+    view: pa.Table | None = None
     windows: Mapping[str, BatchOutcome] = field(default_factory=dict)
 
     @property

@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.core.panes.open_runs import Runs
 from panekeeper.framework.core.quarantine import ErrorKind
+from panekeeper.framework.core.steps import GroupFigures
 
 if TYPE_CHECKING:
     from panekeeper.framework.core.group_batch import GroupBatch
     from panekeeper.framework.core.steps import BatchOutcome
 
-_SAME = (
-    "counts",
-    "missed_panes",
-    "due_watermark_us",
-    "due_us",
-    "late_us",
-    "open_panes",
-    "open_runs",
-    "watermark",
-    "kept_rows",
-    "outage_counts",
-    "errors",
-)
-"""Fields of a `BatchOutcome` that the driver gets as they are."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class GroupReport:
-    """What one key group did in a micro-batch.
+class GroupReport(GroupFigures):
+    """What one key group did in a micro-batch: its figures, and what it has processed of the control stream.
 
-    What is named as in `BatchOutcome` is that. `counts` may lack what no row went to.
+    `counts` may lack what no row went to.
 
     Attributes:
         group: id of the key group.
@@ -46,17 +30,6 @@ class GroupReport:
     """
 
     group: int
-    counts: Mapping[str, int] = field(default_factory=dict)
-    missed_panes: int = 0
-    due_watermark_us: int | None = None
-    due_us: int | None = None
-    late_us: int | None = None
-    open_panes: int = 0
-    open_runs: Mapping[str, Runs] = field(default_factory=dict)
-    watermark: int | None = None
-    kept_rows: int | None = None
-    outage_counts: Mapping[str, int] | None = None
-    errors: Sequence[ErrorKind] = ()
     resume_file: int | None = None
     resumed_us: int | None = None
     drain_file: int | None = None
@@ -69,7 +42,7 @@ class GroupReport:
         start = max((row for row in batch.control if row.kind == "resume"), key=lambda row: row.pos, default=None)
         return cls(
             group=batch.group,
-            **{name: getattr(outcome, name) for name in _SAME},
+            **{one.name: getattr(outcome, one.name) for one in fields(GroupFigures)},
             resume_file=None if start is None else start.pos,
             resumed_us=None if start is None else start.n,
             drain_file=max((row.pos for row in batch.control if row.kind == "drain"), default=None),
@@ -84,5 +57,5 @@ class GroupReport:
     @classmethod
     def from_bytes(cls, sent: bytes) -> GroupReport:
         """Return what `to_bytes` made."""
-        fields = json.loads(sent)
-        return cls(**fields | {"errors": [ErrorKind(**one) for one in fields["errors"]]})
+        told = json.loads(sent)
+        return cls(**told | {"errors": [ErrorKind(**one) for one in told["errors"]]})
