@@ -21,7 +21,7 @@ from panekeeper.framework.core.ordering import PortOrdering
 from panekeeper.framework.core.packed_rows import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS, PackedRow
 from panekeeper.framework.engine.flow.packing import EVENT_TIME_COLUMN
 from panekeeper.framework.engine.flow.spark_watermark import is_reached, watermark_behind
-from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.state.checkpoint.control_files import COMMANDS
 from panekeeper.state.checkpoint.runs import RunRecord
 from panekeeper.state.records import NO_WATERMARK
 from panekeeper.state.store import MemoryStore
@@ -232,8 +232,7 @@ def control_of(control: Iterable[Control], group: int) -> list[PackedRow]:
     """Return the control rows of a batch as a key group gets them."""
     found = []
     for kind, us, number in control:
-        is_command = kind in (*CHECKPOINT_COMMANDS, "flush")
-        part = AFTER_ALL_PARTITIONS if is_command else BEFORE_ALL_PARTITIONS
+        part = AFTER_ALL_PARTITIONS if kind in COMMANDS else BEFORE_ALL_PARTITIONS
         found.append(PackedRow(group, 0, kind, None, part, number, us, None))
     return found
 

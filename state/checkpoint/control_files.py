@@ -33,6 +33,8 @@ ControlKind = Literal["resume", "tick", "drain", "savepoint", "flush"]
 
 CHECKPOINT_COMMANDS = ("drain", "savepoint")
 """Commands that make a batch a checkpoint of a kind, and leave the windows as they are."""
+COMMANDS = (*CHECKPOINT_COMMANDS, "flush")
+"""All commands. They act after the rows of their batch."""
 
 ELSEWHERE = "elsewhere:"
 """Begins the kind of a control file that ends a query, as its checkpoint is another; why follows, for the user."""

@@ -17,7 +17,7 @@ import re
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.core.packed_rows import AFTER_ALL_PARTITIONS, BEFORE_ALL_PARTITIONS, PACKED
-from panekeeper.state.checkpoint.control_files import CHECKPOINT_COMMANDS
+from panekeeper.state.checkpoint.control_files import COMMANDS
 from panekeeper.state.checkpoint.folder import CONTROL_FOLDER
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def control_rows(files: CheckpointFiles, ids: tuple[int, ...]) -> DataFrame:
         .json(_PATTERN.sub(r"\\\g<0>", files.path(CONTROL_FOLDER)))
     )
     groups = F.explode(F.array(*[F.lit(group) for group in ids]))
-    is_command = F.col("kind").isin(*CHECKPOINT_COMMANDS, "flush")  # acts after the rows of its batch
+    is_command = F.col("kind").isin(*COMMANDS)
     part = F.when(is_command, F.lit(AFTER_ALL_PARTITIONS)).otherwise(F.lit(BEFORE_ALL_PARTITIONS))
     return rows.select(
         groups.alias("g"),
