@@ -128,22 +128,26 @@ JOBS = (
 
 
 def _panes(options: Namespace) -> Result:
+    from panekeeper.diagnostics.inspector.opened import opened
     from panekeeper.diagnostics.inspector.panes import in_states, open_panes
     from panekeeper.diagnostics.inspector.shown import OpenPanes
     from panekeeper.recovery.rows_as_json import first_rows
 
-    found, count = call(open_panes, options)
     states = tuple(state for state in ("open", "late", "overdue") if getattr(options, state))
-    shown = first_rows(in_states(found, states) if states else found, options.limit)
+    with call(opened, options, place=options.checkpoint) as state:
+        found, count = open_panes(state, options.key)
+        shown = first_rows(in_states(found, states) if states else found, options.limit)
     return OpenPanes(**shown, open_panes=count, states=states)
 
 
 def _partitions(options: Namespace) -> Result:
+    from panekeeper.diagnostics.inspector.opened import opened
     from panekeeper.diagnostics.inspector.panes import live_partitions
     from panekeeper.recovery.rows_as_json import FirstRows, first_rows
 
-    found = call(live_partitions, options)
-    return FirstRows(**first_rows(found, options.limit), if_none="no live partitions")
+    with call(opened, options, place=options.checkpoint) as state:
+        shown = first_rows(live_partitions(state, options.key), options.limit)
+    return FirstRows(**shown, if_none="no live partitions")
 
 
 def _why(options: Namespace) -> Result:

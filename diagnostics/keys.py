@@ -49,6 +49,11 @@ class TypedKey:
         """Whether it has a value for each partition column."""
         return self.values.keys() == self.kinds.keys()
 
+    def require_whole(self) -> None:
+        """Raise `DeclarationError` unless it has a value for each partition column."""
+        if missing := [name for name in self.kinds if name not in self.values]:
+            raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
+
     @cached_property
     def columns(self) -> Mapping[str, Column]:
         """Partition column -> its value, in Spark."""

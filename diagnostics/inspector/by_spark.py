@@ -36,8 +36,8 @@ def open_frame(state: Opened, each: Sequence[OpenInGroup], kinds: Collection[str
         if key is not None and key.is_whole:  # the other key groups are not sent to Python
             stored = stored.where(key.in_group)
         found = reduce(lambda one, other: one.unionByName(other), (_frame(stored, one) for one in each))
-        for name, value in ({} if key is None else key.columns).items():
-            found = found.where(F.col(quoted(name)).eqNullSafe(value))
+        if key is not None:
+            found = found.where(is_of_key(key))
         return found.localCheckpoint()
 
 
@@ -85,7 +85,7 @@ def by_partition(found: DataFrame, by: Sequence[str]) -> DataFrame:
 
 def fired_panes(state: Opened, log: str, key: TypedKey, bounds: tuple[str, str], *, most: int) -> list[tuple[int, int]]:
     """Return the bounds of the panes of a partition in the log, us."""
-    rows = state.frame(log).where(_is_of(key)).select(*(_us(name).alias(name) for name in bounds))
+    rows = state.frame(log).where(is_of_key(key)).select(*(_us(name).alias(name) for name in bounds))
     return [(row[0], row[1]) for row in rows.distinct().limit(most).collect()]
 
 
@@ -103,7 +103,7 @@ def firings(
     state: Opened, log: str, key: TypedKey, pane: Mapping[str, int], shown: Sequence[str], *, port: int | None
 ) -> list[dict[str, Any]]:
     """Return these columns, and the `file`, of each firing of a pane of a partition; of one of several ports."""
-    found = state.frame(log).where(_is_of(key))
+    found = state.frame(log).where(is_of_key(key))
     if "op" in found.columns:
         found = found.where("op = 1")
     if port is not None and PORT in found.columns:
@@ -122,8 +122,8 @@ def metrics(state: Opened, path: str, name: str) -> list[tuple[int, int | None, 
     return [(row.batch, row.us, row[name]) for row in rows]
 
 
-def _is_of(key: TypedKey) -> Column:
-    """Return the condition for a row of the log to be of a partition."""
+def is_of_key(key: TypedKey) -> Column:
+    """Return the condition for a row to be of a partition, or of those that a part of a key names."""
     is_of = F.lit(True)
     for name, value in key.columns.items():
         is_of &= F.col(quoted(name)).eqNullSafe(value)

@@ -233,16 +233,14 @@ def _of_plain_tables(state: Opened, role: str, files: dict[str, int], key: Typed
 
 
 def _by_spark(state: Opened, role: str, files: dict[str, int], key: TypedKey | None) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
-
+    from panekeeper.diagnostics.inspector.by_spark import is_of_key
     from panekeeper.diagnostics.inspector.frame_changes import changes_of_results
     from panekeeper.diagnostics.tables.written import frame_of_files
-    from panekeeper.framework.engine.session.columns import quoted
 
     rows = frame_of_files(state.spark, state.tables[role], files)
     log = state.frame(state.tables[role])
-    for name, value in ({} if key is None else key.columns).items():
-        rows, log = (one.where(F.col(quoted(name)).eqNullSafe(value)) for one in (rows, log))
+    if key is not None:
+        rows, log = (one.where(is_of_key(key)) for one in (rows, log))
     if "op" in rows.columns:
         rows, log = rows.where("op = 1"), log.where("op = 1")
     of, replaces, has_refinements = _log_columns(state, rows.columns)

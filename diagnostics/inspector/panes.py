@@ -71,24 +71,14 @@ def panes(
         return as_frame(state, open_rows(state, _ports_with_panes(state), key))
 
 
-def open_panes(
-    checkpoint: Location,
-    *,
-    window: str | None = None,
-    key: Key | None = None,
-    batch: int | None = None,
-    savepoint: str | None = None,
-    s3: S3Options | None = None,
-    spark: SparkSession | None = None,
-) -> tuple[OpenRows, int | None]:
+def open_panes(state: Opened, key: Key | None = None) -> tuple[OpenRows, int | None]:
     """Return the rows of `panes`, and how many panes that is, as the status of a job counts them (`open_runs.py`).
 
     None for windows by row, of which that counts the rows that are kept. Raises as `panes`.
     """
-    with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
-        ports = _ports_with_panes(state)
-        found = open_rows(state, ports, key)
-        return found, _number(state, ports, found)
+    ports = _ports_with_panes(state)
+    found = open_rows(state, ports, key)
+    return found, _number(state, ports, found)
 
 
 def in_states(found: OpenRows, states: Sequence[str]) -> OpenRows:
@@ -152,25 +142,11 @@ def partitions(
     Raises as `panes`, and for several windows of different kinds, of which one has to be named.
     """
     with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
-        return as_frame(state, _live_partitions(state, key))
+        return as_frame(state, live_partitions(state, key))
 
 
-def live_partitions(
-    checkpoint: Location,
-    *,
-    window: str | None = None,
-    key: Key | None = None,
-    batch: int | None = None,
-    savepoint: str | None = None,
-    s3: S3Options | None = None,
-    spark: SparkSession | None = None,
-) -> OpenRows:
+def live_partitions(state: Opened, key: Key | None = None) -> OpenRows:
     """Return the rows of `partitions`. Raises as that."""
-    with opened(checkpoint, window=window, batch=batch, savepoint=savepoint, s3=s3, spark=spark) as state:
-        return _live_partitions(state, key)
-
-
-def _live_partitions(state: Opened, key: Key | None) -> OpenRows:
     kinds = {"arrival" if one.is_arrival else "kept" if _keeps_rows(one) else "panes" for one in state.ports}
     if len(kinds) > 1:
         state.require_one_window()

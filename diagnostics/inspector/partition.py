@@ -61,9 +61,7 @@ _STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
 def read_partition(state: Opened, port: RecordedPort, key: Key) -> Partition:
     """Read what is stored of the key group of a partition. Raises `DeclarationError` for what is no key of the port."""
     typed = state.typed_key(port, key)
-    missing = [name for name in port.log_keys if name not in key]
-    if missing:
-        raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
+    typed.require_whole()
     return Partition(state, port, typed, stored_group(state, state.ports if port.is_within else [port], typed))
 
 

@@ -25,7 +25,7 @@ from panekeeper.framework.core.inspection.one_key import Values, rows_of
 from panekeeper.framework.core.inspection.stepping import StepDone, each_step
 from panekeeper.framework.core.packed_rows import PackedRow
 from panekeeper.framework.declarations.display import Result, printable
-from panekeeper.framework.declarations.errors import CheckpointError, DeclarationError
+from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.flow.spark_watermark import watermark_us
 from panekeeper.framework.engine.job.declaration_record import with_history
 from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
@@ -221,9 +221,7 @@ def recorded_batch(
     if key is not None:
         kinds = dict(zip(spec.keys.names, spec.keys.types, strict=True))
         where = key_as_stored(lambda: running, recorded.record.group_ids, kinds, key)
-        if not where.is_whole:
-            missing = [name for name in kinds if name not in key]
-            raise DeclarationError(f"key lacks {', '.join(missing)}; give a value for each partition column")
+        where.require_whole()
         values, group = where.values, where.group(lambda: running)
     table = recorded.packed(
         lambda df: (df if group is None else df.where(F.col("g") == group)).toArrow(), batch, folds=group is None

@@ -111,11 +111,13 @@ def report(
 
 
 def _with_open_panes(found: Figures, checkpoint: Location, s3: S3Options | None, spark: SparkSession | None) -> Figures:
+    from panekeeper.diagnostics.inspector.opened import opened
     from panekeeper.diagnostics.inspector.panes import open_panes
 
     with suppress(DeclarationError):  # the window has no panes
         try:
-            return with_open_panes(found, open_panes(checkpoint, s3=s3, spark=spark)[0])
+            with opened(checkpoint, s3=s3, spark=spark) as state:
+                return with_open_panes(found, open_panes(state)[0])
         except DeclarationError:
             raise
         except PanekeeperError as error:

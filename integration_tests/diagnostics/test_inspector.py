@@ -27,6 +27,7 @@ from panekeeper import (
     windowed,
 )
 from panekeeper.diagnostics.inspector.diff import changes, windows_of
+from panekeeper.diagnostics.inspector.opened import opened
 from panekeeper.diagnostics.inspector.panes import live_partitions, open_panes
 from panekeeper.framework.core.inspection.reasons import Answer, Verdict
 
@@ -76,7 +77,7 @@ def test_open_panes_are_seen_in_a_job_that_runs_in_a_savepoint_and_as_of_an_earl
     job = readings.start(trigger="immediate")
     readings.put(*FILES[2])
     job.process_available()
-    found, number = panes(place, spark=spark), open_panes(place)[1]
+    found, number = panes(place, spark=spark), number_of_open_panes(place)
     assert ("c", "10:02", 1, "open", 0, "fire", "10:03") in shown(found)
     assert (found.count(), number, job.status().open_panes) == (4, 3, 3)
     readings.put(*FILES[3])
@@ -128,17 +129,24 @@ def require_same_by_spark(place: Path, spark: SparkSession, monkeypatch: pytest.
         assert inspected(place, spark, **between) == here
 
 
+def number_of_open_panes(place: Path) -> int | None:
+    """Return how many panes are open, each once."""
+    with opened(place) as state:
+        return open_panes(state)[1]
+
+
 def require_no_session(place: Path, monkeypatch: pytest.MonkeyPatch, *, before: int, last: int) -> None:
     """What the commands show needs no session, and so no Java."""
     with monkeypatch.context() as patch:
         patch.setattr("panekeeper.diagnostics.inspector.opened.session_for", lambda *_: pytest.fail("no session"))
         for window in windows_of(place, last) or [""]:
             of = window or None
-            assert isinstance(live_partitions(place, window=of), pa.Table)
+            with opened(place, window=of) as state:
+                assert isinstance(live_partitions(state), pa.Table)
             for results in (False, True):
                 assert isinstance(changes(place, before, last, results=results, window=of), pa.Table)
-        with suppress(DeclarationError):  # there are no panes
-            assert isinstance(open_panes(place)[0], pa.Table)
+        with suppress(DeclarationError), opened(place) as state:  # there are no panes
+            assert isinstance(open_panes(state)[0], pa.Table)
         assert "cannot be read" not in str(report(place))
 
 

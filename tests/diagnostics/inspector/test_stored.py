@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from panekeeper.diagnostics.inspector import opened as inspector
-from panekeeper.diagnostics.inspector.opened import Opened
+from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.panes import _by_partition, live_partitions, open_panes
 from panekeeper.diagnostics.inspector.stored import read_group, read_groups
 from panekeeper.recovery.rows_as_json import as_fields
@@ -35,7 +35,10 @@ def saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_open_panes_of_a_savepoint_need_no_session(saved: Path) -> None:
     """They are those of the readings in `integration_tests/frozen/jobs.py`, as the wall clock of the day says."""
     found: Any
-    found, number = open_panes(saved, savepoint="panes")
+    with opened(saved, savepoint="panes") as state:
+        found, number = open_panes(state)
+        of_b: Any = open_panes(state, {"sensor": "b"})[0]
+        of_z: Any = open_panes(state, {"sensor": "z"})
     rows = [as_fields(row) for row in found.to_pylist()]
     shown = [(row["sensor"], row["pane_start"].removeprefix(DAY), row["rows"], row["state"]) for row in rows]
     assert sorted(shown) == [
@@ -45,20 +48,23 @@ def test_open_panes_of_a_savepoint_need_no_session(saved: Path) -> None:
         ("b", "10:02:00Z", 1, "open"),
     ]
     assert number == 3
-    found, _ = open_panes(saved, savepoint="panes", key={"sensor": "b"})
-    assert sorted(row["rows"] for row in found.to_pylist()) == [1, 1]
-    found, number = open_panes(saved, savepoint="panes", key={"sensor": "z"})
-    assert (found.num_rows, number) == (0, 0)
+    assert sorted(row["rows"] for row in of_b.to_pylist()) == [1, 1]
+    assert (of_z[0].num_rows, of_z[1]) == (0, 0)
 
 
 def test_live_partitions_of_a_savepoint_need_no_session(saved: Path) -> None:
     """Of panes they are added up; of windows in arrival order each has its rows."""
     columns = ("sensor", "open", "rows", "unfired")
-    panes: Any = live_partitions(saved, savepoint="panes")
+    panes = live(saved, "panes")
     assert sorted(tuple(row.values()) for row in panes.select(columns).to_pylist()) == [("a", 2, 5, 0), ("b", 2, 2, 1)]
     for name, rows in {"tumbling": {"a": 2, "b": 2}, "sliding": {"a": 4, "b": 1}, "batched": {"a": 3, "b": 2}}.items():
-        found: Any = live_partitions(saved, savepoint=name)
-        assert {row["sensor"]: row["rows"] for row in found.to_pylist()} == rows
+        assert {row["sensor"]: row["rows"] for row in live(saved, name).to_pylist()} == rows
+
+
+def live(saved: Path, name: str) -> Any:
+    """Return the live partitions in a savepoint."""
+    with opened(saved, savepoint=name) as state:
+        return live_partitions(state)
 
 
 def test_of_a_job_without_partition_columns_there_is_a_row_also_of_nothing() -> None:
