@@ -360,7 +360,7 @@ def test_a_view_that_is_gone_is_made_again_from_its_log(saved: Saved, window: Wi
     assert len(view) < len(log)
     for table in ("view", "log_metrics", "log_downtime"):
         shutil.rmtree(readings.folder / table)
-    with pytest.raises(SinkError, match=r"view is gone, .* restore a savepoint, which makes it again"):
+    with pytest.raises(SinkError, match=r"/view, .* are gone, .* a savepoint, which makes the view and .* again"):
         readings.run(window=window)
 
     preview = saved.restore("one")
