@@ -33,7 +33,7 @@ RESTORED = (Restore(), Resume())
 EXPECT_DAMAGED_STATE = ExpectError(messages=("restore this checkpoint from a savepoint",))
 _FULL_DISK = ("a disk is full", "cannot be written")
 EXPECT_FULL_DISK = ExpectError(messages=_FULL_DISK, all_jobs=False)
-EXPECT_NO_TABLES = ExpectError(messages=("is gone, and this checkpoint has written to it",))
+EXPECT_NO_TABLES = ExpectError(messages=("gone, and this checkpoint has written to",))
 
 EXPECT_NO_CHECKPOINT = ExpectError(messages=("holds rows, and this checkpoint is new",))
 
