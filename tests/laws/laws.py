@@ -120,6 +120,8 @@ def same_without_other_partitions(base: Play, history: History) -> None:
         return
     if _outages(case.items) != _outages(base.case.items):  # 7.5: no row is left between the time and the end of the run
         return
+    if _begins_by_clock(case.items) != _begins_by_clock(base.case.items):  # 8.1: the first instant makes a window ready
+        return
     other = Play(declaration, case)
     of_key = _places_of(base, own, names)  # by its columns, which come first
     left, right = ({place: rows for place, rows in one.by_place().items() if of_key(place)} for one in (base, other))
@@ -129,6 +131,11 @@ def same_without_other_partitions(base: Play, history: History) -> None:
 def _outages(items: Iterable[Any]) -> int:
     """Return how often time passes with no job running."""
     return sum(isinstance(one, Clock) and isinstance(after, Restart) for one, after in pairwise(items))
+
+
+def _begins_by_clock(items: Iterable[Any]) -> bool:
+    """Return whether time passes before the first micro-batch does anything else."""
+    return isinstance(next((one for one in items if not isinstance(one, Restart)), None), Clock)
 
 
 def _is_same(row: Mapping[str, Any], other: Mapping[str, Any], names: list[str]) -> bool:
