@@ -12,7 +12,7 @@ from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.panes import as_frame, open_rows
 from panekeeper.diagnostics.inspector.table_changes import LogColumns
 from panekeeper.diagnostics.keys import Key, TypedKey
-from panekeeper.diagnostics.tables.rows import read_plain_files, read_plain_table
+from panekeeper.diagnostics.tables.rows import Bounds, read_plain_files, read_plain_table, us_of
 from panekeeper.diagnostics.tables.written import BATCH, files_of_batches
 from panekeeper.framework.core.aggregates.groups import RANK
 from panekeeper.framework.core.inspection.one_key import is_of
@@ -43,7 +43,7 @@ _OF_PANES = frozenset({"fires_at"})
 _NOT_VALUES = frozenset({"is_final", "op", "replaces", "refinement", "reason"})
 """Columns of the log that say how a result came, and not what it is."""
 _MOST_ROWS = 200_000
-"""Of more rows in the log Spark says what they change."""
+"""Of more results in the log, of the time that new ones are of, Spark says what these change."""
 
 
 def diff(
@@ -211,25 +211,46 @@ def _batch_of(place: Location, savepoint: str, state: Opened, s3: S3Options | No
 def _of_plain_tables(state: Opened, role: str, files: dict[str, int], key: TypedKey | None) -> pa.Table | None:
     """Return what the rows of these files change in the log; None if Spark must say it."""
     path = state.tables[role]
-    parts, log = read_plain_files(path, files), read_plain_table(path, {})
-    if parts is None or log is None or log.num_rows > _MOST_ROWS:
+    parts = read_plain_files(path, files)
+    if parts is None:
         return None
-    log = log.drop_columns(["file"])
-    if any(not _is_alike(log, one, one.column_names) for one in parts.values()):
-        return None
-    empty = log.slice(0, 0).append_column(BATCH, pa.array([], pa.int64()))
     tables = [
         one.append_column(BATCH, pa.array([files[name]] * one.num_rows, pa.int64())) for name, one in parts.items()
     ]
-    rows = pa.concat_tables([empty, *tables], promote_options="default")
-    if key is not None:
-        rows, log = (one.filter(is_of(one, key.values)) for one in (rows, log))
-    if "op" in rows.column_names:
-        rows, log = (one.filter(pc.fill_null(pc.equal(one.column("op"), 1), False)) for one in (rows, log))
+    rows = _results_of(pa.concat_tables(tables, promote_options="default"), key) if tables else None
+    log = read_plain_table(path, {} if rows is None else _times_of(rows))
+    if log is None or log.num_rows > _MOST_ROWS:
+        return None
+    log = _results_of(log.drop_columns(["file"]), key)
+    empty = log.slice(0, 0).append_column(BATCH, pa.array([], pa.int64()))
+    if rows is None:
+        rows = empty
+    if not _is_alike(empty, rows, rows.column_names):
+        return None
     of, replaces, has_refinements = _log_columns(state, rows.column_names)
     found = table_changes.changes_of_results(rows, log if replaces else None, of, has_refinements=has_refinements)
     _require_no_column_twice(found.column_names)
     return found
+
+
+def _results_of(rows: pa.Table, key: TypedKey | None) -> pa.Table:
+    """Return the results in rows of the log, those of a partition or of all."""
+    if key is not None:
+        rows = rows.filter(is_of(rows, key.values))
+    return rows.filter(pc.fill_null(pc.equal(rows.column("op"), 1), False)) if "op" in rows.column_names else rows
+
+
+def _times_of(rows: pa.Table) -> dict[str, Bounds]:
+    """Return when the panes or sessions begin of which the log has the results before these: the rest is not read."""
+    place = next((name for name in ("session_start", "pane_start") if name in rows.column_names), None)
+    if place is None:
+        return {}
+    starts = us_of(rows.column(place)).chunks
+    if "replaces" in rows.column_names:  # the sessions that were merged began elsewhere
+        merged = pc.list_flatten(rows.column("replaces"))
+        starts = [*starts, *us_of(merged).chunks]
+    bounds = pc.min_max(pa.chunked_array(starts, pa.int64())).as_py()
+    return {} if bounds["min"] is None else {place: (bounds["min"], bounds["max"])}
 
 
 def _by_spark(state: Opened, role: str, files: dict[str, int], key: TypedKey | None) -> DataFrame:

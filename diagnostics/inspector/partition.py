@@ -19,7 +19,7 @@ from panekeeper.diagnostics.inspector.opened import Opened
 from panekeeper.diagnostics.inspector.panes import open_rows, stored_group
 from panekeeper.diagnostics.inspector.quarantined import refused_keys, refused_of
 from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
-from panekeeper.diagnostics.tables.rows import read_plain_table
+from panekeeper.diagnostics.tables.rows import read_plain_table, us_of
 from panekeeper.diagnostics.tables.written import commits_of_batches
 from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, as_null, nearest_panes
 from panekeeper.framework.core.inspection.one_key import is_of
@@ -214,7 +214,7 @@ class Partition:
         own = {name: self._key.values[name] for name in self.port.log_keys}
         if (plain := self._plain_log) is not None:
             times = plain.filter(is_of(plain, own)).select([*self._bounds]).group_by([*self._bounds]).aggregate([])
-            edges = (_us_of(times.column(name)) for name in self._bounds)
+            edges = (us_of(times.column(name)).to_pylist() for name in self._bounds)
             return [*zip(*edges, strict=True)]
         from panekeeper.diagnostics.inspector import by_spark
 
@@ -290,7 +290,7 @@ class Partition:
     def _rows_of_pane(self, path: str, pane: Mapping[str, int]) -> list[dict[str, Any]]:
         """Return refinement, reason, is_final and file of each firing of a pane of the partition."""
         shown, several = ["refinement", "reason", "is_final"], self._state.has_ports
-        if (plain := read_plain_table(path, pane)) is not None:
+        if (plain := read_plain_table(path, {name: (us, us) for name, us in pane.items()})) is not None:
             plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self.port.log_keys}))
             others = {"op": 1} | ({PORT: self.port.number} if several else {})
             for name, value in others.items():
@@ -385,11 +385,6 @@ def _next_watermark(state: Opened) -> int | None:
         if isinstance(line, dict) and (ms := int(line.get("nextBatchWatermarkMs") or 0)):
             return ms * 1000
     return None
-
-
-def _us_of(times: pa.ChunkedArray) -> list[int]:
-    found: list[int] = times.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
-    return found
 
 
 def _keys_of(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:

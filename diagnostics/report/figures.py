@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from panekeeper.diagnostics.tables.rows import FILE, newest_rows
+from panekeeper.diagnostics.tables.rows import FILE, newest_rows, us_of
 from panekeeper.diagnostics.tables.written import commits_of
 from panekeeper.framework.core.job_spec import WINDOW
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
@@ -349,7 +349,7 @@ def _lives(found: pa.Table, kind: str, batches: Mapping[str, int], closed_at: in
     is_first = pc.cast(pc.equal(found.column("refinement"), 0), pa.int64())
     table = pa.table(
         {
-            **{edge: _in_us(found.column(f"{kind}_{edge}")) for edge in ("start", "end")},
+            **{edge: us_of(found.column(f"{kind}_{edge}")) for edge in ("start", "end")},
             "refinement": found.column("refinement"),
             "first": is_first,
             "batch": numbers,
@@ -428,12 +428,8 @@ def _us(table: pa.Table, name: str) -> list[Any]:
     """Return a column of times in us since the epoch; all None if the table does not have it."""
     if name not in table.column_names:
         return [None] * table.num_rows
-    found: list[Any] = _in_us(table.column(name)).to_pylist()
+    found: list[Any] = us_of(table.column(name)).to_pylist()
     return found
-
-
-def _in_us(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(pa.timestamp("us", getattr(column.type, "tz", None))).cast(pa.int64())
 
 
 def _values(table: pa.Table, *names: str) -> list[list[Any]]:

@@ -1,7 +1,7 @@
-"""Which rows does a table have, read without Spark? Those with some times, those of some files, or the newest.
+"""Which rows does a table have, read without Spark? Those of some times, those of some files, or the newest.
 
 Spark's first read of a Delta table in a session costs more than all else that an answer about one key needs. The rows
-with some times, and those of files, are read where the table is plain: on a local disk, without deletion vectors. The
+of some times, and those of files, are read where the table is plain: on a local disk, without deletion vectors. The
 newest ones are read wherever the library reads a table.
 """
 
@@ -34,16 +34,17 @@ from panekeeper.state.codec import of_type
 _MILLISECOND = 1000
 _MOST_FILES, _MOST_BYTES = 500, 2**26
 """Of more than that Spark reads a table faster."""
+Bounds = tuple[int, int]
 FILE = "__filename"
 """Column of Arrow with the file that a row is from."""
 _PLAIN_READER = 1
 """Version of Delta's protocol of tables whose rows are what is in their files."""
 
 
-def read_plain_table(path: str, times: Mapping[str, int], columns: Sequence[str] | None = None) -> pa.Table | None:
-    """Return the rows of a table with these times, us, and the name of their `file`; None if Spark must read it.
+def read_plain_table(path: str, times: Mapping[str, Bounds], columns: Sequence[str] | None = None) -> pa.Table | None:
+    """Return the rows of a table of these times, and the name of their `file`; None if Spark must read it.
 
-    `columns` are those to read; None: all.
+    `times` has the least and the greatest time of a column, us. `columns` are those to read; None: all.
     """
     folder = local_folder(path)
     if folder is None:
@@ -135,23 +136,26 @@ def _plain(folder: str) -> DeltaTable | None:
     return delta if table.protocol.reader == _PLAIN_READER and not table.partition_columns else None
 
 
-def _with(files: pa.Table, times: Mapping[str, int]) -> pa.Table:
-    """Return the files that may have rows with these times, as far as Delta knows their least and greatest, in ms."""
-    for name, us in times.items():
+def _with(files: pa.Table, times: Mapping[str, Bounds]) -> pa.Table:
+    """Return the files that may have rows of these times, as far as Delta knows their least and greatest, in ms."""
+    for name, (least, most) in times.items():
         low, high = (f"{bound}.{name}" for bound in ("min", "max"))
         if {low, high} <= {*files.column_names}:
-            before, after = _us(files.column(low)), pc.add(_us(files.column(high)), _MILLISECOND)
-            may = pc.and_(pc.less_equal(before, us), pc.greater_equal(after, us))
+            before, after = us_of(files.column(low)), pc.add(us_of(files.column(high)), _MILLISECOND)
+            may = pc.and_(pc.less_equal(before, most), pc.greater_equal(after, least))
             files = files.filter(pc.fill_null(may, True))
     return files
 
 
-def _us(times: pa.ChunkedArray) -> pa.ChunkedArray:
+def us_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times, with a zone or without, in us since the epoch."""
     return times.cast(pa.timestamp("us")).cast(pa.int64())
 
 
-def _rows(folder: Path, name: str, times: Mapping[str, int], columns: Sequence[str] | None) -> pa.Table:
+def _rows(folder: Path, name: str, times: Mapping[str, Bounds], columns: Sequence[str] | None) -> pa.Table:
     rows = pq.ParquetFile(folder / name).read(None if columns is None else [*columns])
-    for column, us in times.items():
-        rows = rows.filter(pc.fill_null(pc.equal(_us(rows.column(column)), us), False))
+    for column, (least, most) in times.items():
+        found = us_of(rows.column(column))
+        is_within = pc.and_(pc.greater_equal(found, least), pc.less_equal(found, most))
+        rows = rows.filter(pc.fill_null(is_within, False))
     return rows.append_column("file", pa.array([name.rpartition("/")[2]] * rows.num_rows, pa.string()))

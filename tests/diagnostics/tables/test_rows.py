@@ -1,4 +1,4 @@
-"""What is read of a table without Spark: its rows with some times, and the file of each; or nothing at all."""
+"""What is read of a table without Spark: its rows of some times, and the file of each; or nothing at all."""
 
 from __future__ import annotations
 
@@ -20,6 +20,11 @@ def us(time: datetime) -> int:
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def at(time: datetime) -> tuple[int, int]:
+    """The bounds of one time."""
+    return us(time), us(time)
+
+
 @pytest.fixture
 def table(tmp_path: Path) -> str:
     """A table of three commits, each with two rows of two panes; a time is finer than a millisecond."""
@@ -31,14 +36,17 @@ def table(tmp_path: Path) -> str:
 
 def test_the_rows_of_a_time_are_read_with_their_files(table: str) -> None:
     """From the files that may have such, all of a time that several have, and all rows without one."""
-    found = read_plain_table(table, {"pane_start": us(START + timedelta(minutes=2, microseconds=14))})
+    found = read_plain_table(table, {"pane_start": at(START + timedelta(minutes=2, microseconds=14))})
     assert found is not None
     assert found.column("n").to_pylist() == [2]
     assert found.column("file")[0].as_py() in {Path(one).name for one in DeltaTable(table).file_uris()}
-    later = read_plain_table(table, {"pane_start": us(START + timedelta(hours=1))})
+    later = read_plain_table(table, {"pane_start": at(START + timedelta(hours=1))})
     assert later is not None
     assert sorted(later.column("n").to_pylist()) == [10, 11, 12]
-    never = read_plain_table(table, {"pane_start": us(START + timedelta(days=9))})
+    between = read_plain_table(table, {"pane_start": (us(START) + 1, us(START + timedelta(minutes=2)) + 13)})
+    assert between is not None
+    assert between.column("n").to_pylist() == [1]
+    never = read_plain_table(table, {"pane_start": at(START + timedelta(days=9))})
     assert never is not None
     assert (never.num_rows, never.column_names) == (0, ["pane_start", "n", "file"])
     everything = read_plain_table(f"file:{table}", {})
