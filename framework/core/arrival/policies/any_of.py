@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.policies.protocol import (
     NewValues,
@@ -20,10 +20,12 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     RunningPolicy,
     TumbleCause,
     Tumbles,
+    fired_after,
+    fired_at,
     low_of,
 )
 from panekeeper.framework.core.arrival.round import RoundRows, count_from_firings, count_new_rows, require_bounded
-from panekeeper.framework.declarations.events import EventType, Reason
+from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.policies import AnyOf
 from panekeeper.state.records import NEVER
 
@@ -73,28 +75,13 @@ class AnyOfPolicy(RunningPolicy):
         turns = self._turns(round_rows, round_rows.old_counts - partitions.since, partitions)
         count_new_rows(round_rows, partitions)
         count_from_firings(round_rows, partitions, turns.code, turns.end)
-        some = turns.is_timed
-        code, at, end = turns.code[some], turns.at[some], turns.end[some]
-        by_time = timer_events(
-            EventType.TRIGGER,
-            (code, at),
-            eviction.begin_at(code, at, end),
-            end,
-            reason=round_rows.timer_reason,
-            content=eviction.sparse_rows(code, end),
-        )
-        code, at, end = turns.code[~some], turns.at[~some], turns.end[~some]
+        code, at, end = turns.code, turns.at, turns.end
+        timed, counted = turns.is_timed, ~turns.is_timed
         row = round_rows.first_of_code[code] + end - 1 - round_rows.old_counts[code]
-        by_count = row_events(
-            EventType.TRIGGER,
-            Phase.TRIGGER,
-            (code, end - 1, at),
-            eviction.begin_after[row],
-            end,
-            reason=Reason.COUNT,
-            content=eviction.sparse_rows(code, end),
-        )
-        return [by_time, by_count]
+        return [
+            fired_at(round_rows, (code[timed], at[timed]), end[timed], eviction),
+            fired_after(round_rows, row[counted], eviction, Reason.COUNT),
+        ]
 
     def rows_to_fire(self, rows: np.ndarray) -> np.ndarray:
         lacking: np.ndarray = np.maximum(self._size - rows, 1)

@@ -13,7 +13,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events
+from panekeeper.framework.core.arrival.event_table import Cause, EventTable, Phase, row_events, timer_events
 from panekeeper.framework.core.arrival.partitions import Partitions
 from panekeeper.framework.core.arrival.round import RoundRows
 from panekeeper.framework.core.outlook import NONE
@@ -239,6 +239,15 @@ def fired_after(round_rows: RoundRows, rows: np.ndarray, eviction: RoundEviction
     end, content = position + 1, eviction.sparse_rows(code, position + 1)
     place, begin = (code, position, at), eviction.begin_after[rows]
     return row_events(EventType.TRIGGER, Phase.TRIGGER, place, begin, end, reason=reason, content=content)
+
+
+def fired_at(
+    round_rows: RoundRows, instants: tuple[np.ndarray, np.ndarray], ends: np.ndarray, eviction: RoundEviction
+) -> EventTable:
+    """Return the firings at instants of partitions, by time, each with the rows that are inserted by then."""
+    code, at = instants
+    begin, content = eviction.begin_at(code, at, ends), eviction.sparse_rows(code, ends)
+    return timer_events(EventType.TRIGGER, instants, begin, ends, reason=round_rows.timer_reason, content=content)
 
 
 class RowEviction:

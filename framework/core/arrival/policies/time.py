@@ -13,6 +13,7 @@ from panekeeper.framework.core.arrival.policies.protocol import (
     RoundEviction,
     RunningPolicy,
     Tumbles,
+    fired_at,
     make_tumbles,
 )
 from panekeeper.framework.core.arrival.round import (
@@ -64,15 +65,7 @@ class TimePolicy(RunningPolicy):
         ends = round_rows.old_counts[codes] + round_rows.count_new_before(codes, instants)
         count_new_rows(round_rows, partitions)
         count_from_firings(round_rows, partitions, codes, ends)
-        events = timer_events(
-            EventType.TRIGGER,
-            (codes, instants),
-            eviction.begin_at(codes, instants, ends),
-            ends,
-            reason=round_rows.timer_reason,
-            content=eviction.sparse_rows(codes, ends),
-        )
-        return [events]
+        return [fired_at(round_rows, (codes, instants), ends, eviction)]
 
     def evicted_at(self, arrival_times: np.ndarray) -> np.ndarray:
         return arrival_times + self._size_us + _MILLISECOND_US
