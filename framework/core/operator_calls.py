@@ -20,7 +20,13 @@ from panekeeper.framework.declarations.arrow_types import (
     require_no_field_left_out,
     require_nothing_cut_off,
 )
-from panekeeper.framework.declarations.errors import DeclarationError, EventError, InputError, LifecycleError
+from panekeeper.framework.declarations.errors import (
+    DeclarationError,
+    EventError,
+    InputError,
+    LifecycleError,
+    note_user_frames,
+)
 from panekeeper.framework.declarations.events import Event
 from panekeeper.framework.declarations.operator import Operator, OperatorWithListeners, handle
 from panekeeper.state.codec import with_columns
@@ -259,7 +265,8 @@ class OperatorCalls:
         self._emitted.begin_event(origin)
         try:
             handle(self._operator, event, self._emitted)
-        except _WRONG_CODE:
+        except _WRONG_CODE as error:
+            note_user_frames(error, error)
             raise
         except Exception as error:  # noqa: BLE001 -- whatever the user's code raises
             self._emitted.drop_event()

@@ -25,7 +25,7 @@ from panekeeper.framework.core.job_spec import (
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.row_json import joined, objects
 from panekeeper.framework.declarations.aggregates import CONDITION
-from panekeeper.framework.declarations.errors import InputError, as_utf8, user_traceback
+from panekeeper.framework.declarations.errors import InputError, as_utf8, note_user_frames, user_traceback
 
 LATE = "LATE"
 NO_SESSION = "NO_SESSION"
@@ -125,10 +125,12 @@ class Quarantine:
 
     def _fail_if_declared(self, where: str, error: Exception) -> None:
         if self._fails:
-            raise InputError(
+            failure = InputError(
                 f"{where}, cannot be computed: {_one_line(error)}; fix the function or the row, or use "
                 'on_error="quarantine" and start again: this batch is then run once more'
-            ) from error
+            )
+            note_user_frames(failure, error)
+            raise failure from error
 
     def _add(
         self,

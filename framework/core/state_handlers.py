@@ -22,6 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from panekeeper.framework.declarations.durations import to_datetime
+from panekeeper.framework.declarations.errors import PanekeeperError, note_user_frames
 from panekeeper.framework.declarations.methods import unwanted_result
 from panekeeper.state.errors import CorruptState, LifecycleError
 from panekeeper.state.handler import (
@@ -153,7 +154,11 @@ class StateHandlerCalls:
 
     def _call(self, handler: StateHandler, phase: str, checkpoint: int, values: dict[str, Any] | None = None) -> None:
         """Call the method of a handler that has the name of the phase."""
-        returned = getattr(handler, phase)(self._context(phase, checkpoint, values))
+        try:
+            returned = getattr(handler, phase)(self._context(phase, checkpoint, values))
+        except PanekeeperError as error:
+            note_user_frames(error, error)
+            raise
         if returned is not None:
             instead = "store it by ctx.write(name, value)" if phase == "checkpoint" else "return nothing"
             raise LifecycleError(unwanted_result(f"{type(handler).__name__}.{phase}()", returned, instead))

@@ -66,6 +66,7 @@ __all__ = [
     "StateError",
     "StateVersionError",
     "as_utf8",
+    "note_user_frames",
     "user_traceback",
     "utf8_errors",
     "without_own_frames",
@@ -165,15 +166,32 @@ def user_traceback(error: BaseException) -> str:
         raised, text = pairs.pop()
         if raised is None or text is None:
             continue
-        frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
-        kept = [one for one, frame in zip(text.stack, frames, strict=False) if not _is_own(frame)]
-        text.stack = traceback.StackSummary.from_list(kept)
-        if not kept:
+        text.stack = _of_the_user(raised, text.stack)
+        if not text.stack:
             text.stack = None  # type: ignore[assignment]  # no heading without frames
+        if isinstance(raised, PanekeeperError):
+            text.__notes__ = None  # they have frames that are shown here
         pairs += [(raised.__cause__, text.__cause__), (raised.__context__, text.__context__)]
         if isinstance(raised, BaseExceptionGroup):
             pairs += zip(raised.exceptions, text.exceptions or (), strict=False)
     return "".join(shown.format())
+
+
+def note_user_frames(ours: PanekeeperError, raised: BaseException) -> None:
+    """Note in an error of ours where code of the user's raised what it tells: the frames of `user_traceback`.
+
+    A note is printed below the message. It is a part of the text by which an error leaves Spark's worker, where the
+    frames themselves are lost, as they are by `without_own_frames`.
+    """
+    frames = _of_the_user(raised, traceback.extract_tb(raised.__traceback__)).format()
+    if frames:
+        ours.add_note("".join(frames).rstrip("\n"))
+
+
+def _of_the_user(raised: BaseException, stack: traceback.StackSummary) -> traceback.StackSummary:
+    frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
+    kept = [one for one, frame in zip(stack, frames, strict=False) if not _is_own(frame)]
+    return traceback.StackSummary.from_list(kept)
 
 
 def _is_own(frame: FrameType) -> bool:
@@ -203,7 +221,10 @@ def utf8_errors() -> Iterator[None]:
             raise
         if not isinstance(error, PanekeeperError):
             raise PanekeeperError(as_utf8(text)) from None
-        raise type(error)(as_utf8(str(error))) from None
+        sent = type(error)(as_utf8(str(error)))
+        for note in getattr(error, "__notes__", []):
+            sent.add_note(as_utf8(note))
+        raise sent from None
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

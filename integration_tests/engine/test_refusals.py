@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -289,7 +290,7 @@ class Careless(Operator):
 
 
 def test_the_error_of_an_operator_is_reported_as_it_was_raised(readings: Readings) -> None:
-    """No Java stack trace: the sentence says what the user's own code raised, and for which pane."""
+    """No Java stack trace: the sentence says what the user's own code raised, for which pane, and where."""
     readings.put(("a", "10:00:10", 1), ("a", "10:00:20", 2), ("a", "10:02:00", 3))
     stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", on_error="fail")
     computed = stream.window(TimeInterval(60)).operator(Careless(), output="share double")
@@ -298,4 +299,5 @@ def test_the_error_of_an_operator_is_reported_as_it_was_raised(readings: Reading
         job.await_end()
     assert "at org.apache" not in str(raised.value)
     assert "SQLSTATE" not in str(raised.value)
+    assert re.findall(r'File "(.*?)", line \d+, in (\w+)', str(raised.value)) == [(__file__, "handle_event")]
     assert job.status().state.value == "failed"

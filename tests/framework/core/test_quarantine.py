@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+import traceback
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -27,7 +29,14 @@ from panekeeper import (
 from panekeeper.framework.core.job_spec import ARRIVAL_TIME, EVENT_TIME, REST, JobSpec
 from panekeeper.framework.core.steps import Rows, Tick, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
-from panekeeper.framework.declarations.errors import DeclarationError, InputError
+from panekeeper.framework.declarations.errors import (
+    DeclarationError,
+    InputError,
+    LifecycleError,
+    PanekeeperError,
+    utf8_errors,
+    without_own_frames,
+)
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.engine.session.spark_errors import translate
 from panekeeper.state.store import MemoryStore
@@ -248,6 +257,62 @@ def test_an_operator_with_state_fails_the_batch_unless_on_error_is_quarantine() 
     done = handler_batches.run(replace(spec, on_error="quarantine"), MemoryStore(), 0, given)
     assert values(done, "total") == {"b": [15]}
     assert [one["reason"] for one in bad(done)] == ["USER_ERROR"]
+
+
+class WrongPhase(PickyTotal):
+    """Writes state where it may only read it."""
+
+    def drain(self, ctx: StateContext) -> None:
+        ctx.write("total", self.total)
+
+
+WRONG_OUTPUT = JobSpec(
+    window=PANES, keys=KEYS, columns=COLUMNS, operator=Unknown(), output=pa.schema([("total", pa.int64())])
+)
+FAILING: dict[str, tuple[Callable[[], object], type[PanekeeperError], str]] = {
+    "an aggregate": (
+        lambda: run(
+            job(PANES, "fail", mine=agg.user(Picky(), "v", output="int64")), MemoryStore(), rows(("a", 13)), END
+        ),
+        InputError,
+        "result",
+    ),
+    "an operator with state": (
+        lambda: handler_batches.run(
+            handler_batches.spec(operator=PickyTotal()), MemoryStore(), 0, handler_batches.rows(("a", 13), ("a", 0))
+        ),
+        InputError,
+        "handle_event",
+    ),
+    "an operator that contradicts its declaration": (
+        lambda: run(WRONG_OUTPUT, MemoryStore(), rows(("a", 1)), END),
+        DeclarationError,
+        "handle_event",
+    ),
+    "a method of a state handler": (
+        lambda: handler_batches.run(
+            handler_batches.spec(operator=WrongPhase()), MemoryStore(), 0, handler_batches.rows(("a", 1), ("a", 0))
+        ),
+        LifecycleError,
+        "drain",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fails", "kind", "function"), FAILING.values(), ids=FAILING)
+def test_what_fails_a_batch_says_where_in_the_code_of_the_user_it_was_raised(
+    fails: Callable[[], object], kind: type[PanekeeperError], function: str
+) -> None:
+    """In the text that leaves Spark's worker, without a frame of ours, and in what a program prints of the error."""
+    with pytest.raises(kind) as raised, utf8_errors():
+        fails()
+    worker = "".join(traceback.format_exception(raised.value))
+    with pytest.raises(kind) as bare:
+        without_own_frames(fails)()
+    told = {str(translate(RuntimeError(worker), "x")), "\n".join([str(bare.value), *bare.value.__notes__])}
+    (text,) = told
+    frames = text.removeprefix(f"{raised.value}\n")
+    assert re.fullmatch(rf'(  File "{re.escape(__file__)}", line \d+, in {function}(\n    .*)+)+', frames)
 
 
 @dataclass(frozen=True)

@@ -99,8 +99,11 @@ def test_it_can_be_sent_where_the_job_fails_on_errors(spec: JobSpec) -> None:
 
 def test_errors_that_pass_the_quarantine_can_be_sent_too() -> None:
     """Those of code that contradicts its declaration, and of handlers; others stay what they are."""
-    with pytest.raises(DeclarationError, match=r"column \\ud83d"), utf8_errors():
-        raise DeclarationError(f"column {HALF}")
+    contradiction = DeclarationError(f"column {HALF}")
+    contradiction.add_note(f"  in {HALF}")
+    with pytest.raises(DeclarationError, match=r"column \\ud83d") as wrong, utf8_errors():
+        raise contradiction
+    assert wrong.value.__notes__ == [r"  in \ud83d"]
     cause = ValueError(HALF)
     cause.__cause__ = KeyError(1)
     with pytest.raises(PanekeeperError, match=r"(?s)KeyError.*ValueError: \\ud83d") as raised, utf8_errors():
