@@ -26,13 +26,17 @@ def sides(first: DataFrame, second: DataFrame) -> tuple[DataFrame, DataFrame]:
 
 def within(first: DataFrame, second: DataFrame) -> Computation:
     """Pairs of rows at most 2 seconds from each other."""
-    streams = (windowed(one, name="pairs", partition_by="key", event_time="ts") for one in sides(first, second))
+    streams = (
+        windowed(one, name="pairs", partition_by="key", event_time="ts", watermark=0) for one in sides(first, second)
+    )
     return ports(*streams).join_within(before="2 seconds", after="2 seconds")
 
 
 def of_panes(first: DataFrame, second: DataFrame) -> Computation:
     """Pairs of rows in the same 5 seconds."""
-    streams = (windowed(one, name="pairs", partition_by="key", event_time="ts") for one in sides(first, second))
+    streams = (
+        windowed(one, name="pairs", partition_by="key", event_time="ts", watermark=0) for one in sides(first, second)
+    )
     return ports(*(one.window(TimeInterval(5)) for one in streams)).join(how="inner")
 
 

@@ -46,7 +46,7 @@ class Median(Operator):
 
 def panes(source: DataFrame, window: TimeInterval | Session, key_groups: int | None = None) -> Computation:
     """The greatest value and the number of rows of each key and pane, or session."""
-    stream = windowed(source, name="panes", partition_by="key", event_time="ts", key_groups=key_groups)
+    stream = windowed(source, name="panes", partition_by="key", event_time="ts", watermark=0, key_groups=key_groups)
     return stream.window(window).aggregate(highest=agg.max("v"), n=agg.count())
 
 
@@ -74,7 +74,7 @@ def medians(window: TimeInterval) -> Query:
     """The median of each key and pane, by a Python function of its rows."""
 
     def query(source: DataFrame, checkpoint: str) -> DataFrame:
-        stream = windowed(source, name="medians", partition_by="key", event_time="ts").window(window)
+        stream = windowed(source, name="medians", partition_by="key", event_time="ts", watermark=0).window(window)
         computed = stream.operator(Median(), output="median double")
         return computed.transform(checkpoint=checkpoint).select(*PANES, "median")
 
@@ -100,7 +100,7 @@ TUMBLING_DELTA = Tumbling(Delta("ts", 20))
 
 def distinct(source: DataFrame, checkpoint: str) -> DataFrame:
     """The number of distinct whole values of each key and pane."""
-    stream = windowed(with_whole_values(source), name="distinct", partition_by="key", event_time="ts")
+    stream = windowed(with_whole_values(source), name="distinct", partition_by="key", event_time="ts", watermark=0)
     computed = stream.window(TimeInterval(50)).aggregate(distinct=agg.count_distinct("whole"))
     return computed.transform(checkpoint=checkpoint).select(*PANES, "distinct")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +15,7 @@ from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.calendar import Calendar
 from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.policies import Policy, column_read_by
 from panekeeper.framework.declarations.windows import (
     ArrivalWindow,
@@ -88,17 +89,27 @@ def fitting_window(intake: Intake, window: Any) -> Window:
     return _with_found_columns(window, intake)
 
 
-def caution_of(intake: Intake, window: Window) -> str | None:
-    """Return what to say of a window that counts time by arrival, on a stream with an event time; None: nothing."""
-    if not isinstance(window, ArrivalWindow) or intake.event_time is None or intake.arrival_time is not None:
-        return None
-    if not (meant := panes_meant(window)):
-        return None
-    return (
-        f"a {type(window).__name__} window of time counts by arrival, the wall clock, and event_time="
-        f"{intake.event_time!r} and the watermark have no part in it. For windows of event time use "
-        f"{meant}; else leave out event_time"
-    )
+def cautions_of(fitting: Iterable[tuple[Intake, Window | Within]]) -> Iterator[str]:
+    """Yield what runs without an error and is seldom meant, of streams, each with its window or join."""
+    for intake, window in fitting:
+        if isinstance(window, ArrivalWindow):
+            yield from _arrival_cautions(intake, window)
+        elif not (intake.has_declared_delay or window.age_us):
+            yield (
+                f"{intake.name!r} has event_time={intake.event_time!r} and no watermark=: the delay is 0 seconds, so a "
+                'row that comes after newer ones may be too late, and is quarantined then. Write watermark="10 '
+                'minutes" to wait so long for such rows, or watermark="0 seconds" if rows come in order'
+            )
+
+
+def _arrival_cautions(intake: Intake, window: ArrivalWindow) -> Iterator[str]:
+    """Yield what to say of a window that counts time by arrival, on a stream with an event time."""
+    if intake.event_time is not None and intake.arrival_time is None and (meant := panes_meant(window)):
+        yield (
+            f"a {type(window).__name__} window of time counts by arrival, the wall clock, and event_time="
+            f"{intake.event_time!r} and the watermark have no part in it. For windows of event time use "
+            f"{meant}; else leave out event_time"
+        )
 
 
 def input_of(intake: Intake, window: Window) -> Input:

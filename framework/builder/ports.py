@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from panekeeper.framework.builder.computations import joined, port_spec, with_operator
-from panekeeper.framework.builder.fitting_windows import Input, needs_single_group, shown_stream
+from panekeeper.framework.builder.fitting_windows import Input, cautions_of, needs_single_group, shown_stream
 from panekeeper.framework.builder.joins import join_of, require_two_with_times
 from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import of_one_job
 from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
-from panekeeper.framework.declarations.calls import named_options
+from panekeeper.framework.declarations.calls import named_options, warn_caller
 from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.joins import JoinKind, PaneJoinKind, Within, require_equal_panes
@@ -206,6 +206,7 @@ class PortsWithoutWindows(Step):
                 'both, such as before="5 minutes", after="0 seconds"'
             )
         window = Within(before, after, discard_age=discard_age)
+        warn_caller(cautions_of((intake, window) for intake in self._intakes))
         first, second = (port_spec(intake, window, {*intake.user_columns}) for intake in self._intakes)
         join, output = join_of(self._intakes, [first, second], how, on, of_panes=False)
         return joined(self._intakes, [first, second], join, output)

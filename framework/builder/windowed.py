@@ -26,7 +26,6 @@ Each step checks what it was given and returns a new object; nothing runs before
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -34,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from panekeeper.framework.builder.computations import aggregated, with_operator, with_several_windows
 from panekeeper.framework.builder.fitting_windows import (
     Input,
-    caution_of,
+    cautions_of,
     fitting_window,
     input_of,
     naming,
@@ -45,7 +44,7 @@ from panekeeper.framework.builder.outputs import Computation
 from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import conditions_of, dedupe_of, idle_of
 from panekeeper.framework.declarations.aggregates import Aggregate, aggregate_meant_by
-from panekeeper.framework.declarations.calls import meant_as_option, named_options
+from panekeeper.framework.declarations.calls import meant_as_option, named_options, warn_caller
 from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
@@ -62,10 +61,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
-_OF_THE_CALLER = 3
-"""What shows a warning at the line of the user: `named_options` is between that and the function."""
-
-
 @named_options
 def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     df: DataFrame,
@@ -73,7 +68,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
     name: str,
     partition_by: str | Column | Sequence[str | Column] | None = None,
     event_time: str | Column | None = None,
-    watermark: Duration = 0,
+    watermark: Duration | None = None,
     idle_after: Duration | None = None,
     when_idle: Literal["wait", "advance"] | None = None,
     watermark_by: Literal["partition"] | None = None,
@@ -99,7 +94,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         name: names the job, for ever: it is part of its checkpoint and of its transactions.
         partition_by: each value of these columns has windows of its own.
         event_time: the timestamp column with the time at which a row happened. `TimeInterval` and `Session` need it.
-        watermark: how far event time may lag behind the latest seen before a pane is complete: a duration >= 0.
+        watermark: how far event time may lag behind the latest seen before a pane is complete: a duration >= 0. None: 0
+            seconds, with a warning where a window without `discard_age` then leaves out rows that come out of order.
         idle_after: how long the stream, or one of its partitions, brings no row, by the wall clock, until it is idle:
             then it does not hold back the watermark of the others. None: never.
         when_idle: `"wait"`, also if not given: the watermark stands still while all streams are idle. `"advance"`: it
@@ -146,7 +142,8 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         name=name,
         partition_by=keys,
         event_time=None if event_time is None else columns.find("event_time", event_time),
-        watermark_us=to_us(watermark, "watermark"),
+        watermark_us=0 if watermark is None else to_us(watermark, "watermark"),
+        has_declared_delay=watermark is not None,
         arrival_time=None if arrival_time is None else columns.find("arrival_time", arrival_time),
         order_by=columns.find_all("order_by", order_by),
         max_ahead_us=None if max_ahead is None else to_us(max_ahead, "max_ahead"),
@@ -160,8 +157,7 @@ def windowed(  # noqa: PLR0913 -- the declaration of a stream, all by keyword
         watermark_by=watermark_by,
         dedupe=dedupe_of(columns.find_all("dedupe", dedupe), dedupe_for, event_time),
     )
-    for caution in stream.cautions(name, event_time=intake.event_time):
-        warnings.warn(caution, stacklevel=_OF_THE_CALLER)
+    warn_caller(stream.cautions(name, event_time=intake.event_time))
     return WindowedStream(intake)
 
 
@@ -191,8 +187,7 @@ class WindowedStream(Step):
                 policy reads, partitions that can be evicted, or a `Delta` has a size that its column does not take.
         """
         window = fitting_window(self._intake, window)
-        if caution := caution_of(self._intake, window):
-            warnings.warn(caution, stacklevel=_OF_THE_CALLER)
+        warn_caller(cautions_of([(self._intake, window)]))
         return StreamWithWindow(input_of(self._intake, window))
 
     @named_options
@@ -222,7 +217,8 @@ class WindowedStream(Step):
                     "event time, so give it a job of its own"
                 )
             with naming(name):
-                inputs[name] = self.window(window)._input  # noqa: SLF001 -- both are steps of one declaration
+                inputs[name] = input_of(self._intake, fitting_window(self._intake, window))
+        warn_caller(cautions_of((one.intake, one.window) for one in inputs.values()))
         return StreamWithWindows(inputs)
 
 

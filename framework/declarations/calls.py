@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import re
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
@@ -141,6 +142,12 @@ def named_options(function: Callable[P, R]) -> Callable[P, R]:
             raise DeclarationError(refusal) from None
 
     return called
+
+
+def warn_caller(cautions: Iterable[str]) -> None:
+    """Warn of these, each once, at the line of the user who has called a function with `named_options`."""
+    for caution in dict.fromkeys(cautions):
+        warnings.warn(caution, stacklevel=4)  # this function, the one with `named_options`, and that itself
 
 
 def with_named_options(kind: type[C]) -> type[C]:

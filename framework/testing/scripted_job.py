@@ -96,8 +96,8 @@ class ScriptedJob:
         """Declare the job on a stream for each port, of Spark or scripted, with further arguments of `windowed()`."""
         from panekeeper.framework.builder.windowed import windowed
 
-        declared = [
-            windowed(stream, name=_NAME, **(dict(port.options) | further))
+        declared = [  # nobody is warned of a watermark without a delay: a script says what is late, or shows it
+            windowed(stream, name=_NAME, **({"watermark": 0} | dict(port.options) | further))
             for stream, port in zip(streams, self.ports, strict=True)
         ]
         return self.compute([_windowed(one, port) for one, port in zip(declared, self.ports, strict=True)])

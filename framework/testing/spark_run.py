@@ -152,6 +152,7 @@ class SparkRun:
             name=self.name,
             partition_by=KEY if self.vector.partitioned else None,
             event_time=None if self.vector.event_time is None else _TIME,
+            watermark=0,
             max_ahead=None,
             key_groups=1,
             _marks=True,

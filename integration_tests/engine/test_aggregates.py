@@ -150,7 +150,7 @@ NO_CONDITIONS = {
 
 def test_what_is_no_condition_on_a_row_is_refused(readings: Readings, capfd: pytest.CaptureFixture[str]) -> None:
     """Where it is declared, with the aggregate and the columns that there are; Spark prints no copy of the error."""
-    stream = windowed(readings.stream(), name="x", event_time="at").window(TimeInterval(60))
+    stream = windowed(readings.stream(), name="x", event_time="at", watermark=0).window(TimeInterval(60))
     for condition, message in NO_CONDITIONS.items():
         with pytest.raises(DeclarationError, match=r"^aggregate n=agg\.sum\('value', where=.*" + message):
             stream.aggregate(n=agg.sum("value", where=condition))

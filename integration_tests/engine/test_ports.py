@@ -163,9 +163,9 @@ def test_streams_that_speak_in_turns_complete_the_panes_of_each_other(readings: 
 
     def run() -> list[tuple[Any, ...]]:
         minutes = [
-            windowed(one.stream(), name="turns", partition_by="sensor", event_time="at", key_groups=2).window(
-                TimeInterval(60)
-            )
+            windowed(
+                one.stream(), name="turns", partition_by="sensor", event_time="at", watermark=0, key_groups=2
+            ).window(TimeInterval(60))
             for one in (readings, second)
         ]
         counted = ports(*minutes).operator(PerMinute(), output="n bigint").to_delta(readings.folder / "log")
@@ -205,7 +205,9 @@ def test_ports_that_do_not_fit_together_are_refused_where_they_are_declared(read
         ports(order(), quote()).aggregate(n=1)
     with pytest.raises(DeclarationError, match="'port' has the name"):
         ports(order(), quote()).operator(Match(), output="port int")
-    paned = windowed(readings.stream(), name="match", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    paned = windowed(readings.stream(), name="match", partition_by="sensor", event_time="at", watermark=0).window(
+        TimeInterval(60)
+    )
     with pytest.raises(DeclarationError, match="some ports are time intervals and others are not"):
         ports(paned, quote()).operator(Match(), output="n bigint").to_delta("t", view="v")
     limited = quote(window=Sliding(evict=Count(3), partition_eviction=PartitionCount(9)))

@@ -88,7 +88,9 @@ def test_more_declarations_that_cannot_be(readings: Readings) -> None:
     for name in ("0.0", "_due"):
         with pytest.raises(DeclarationError, match=f"the column name '{name}' is used by Panekeeper beside"):
             windowed(readings.stream().withColumn(name, F.lit(1)), name="x", partition_by=name)
-    stream = windowed(readings.stream(), name="x", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    stream = windowed(readings.stream(), name="x", partition_by="sensor", event_time="at", watermark=0).window(
+        TimeInterval(60)
+    )
     with pytest.raises(DeclarationError, match="did you mean 'value'"):
         stream.aggregate(top=agg.max("valu"))
     with pytest.raises(DeclarationError, match="'pane_start' has the name"):
@@ -210,7 +212,11 @@ def test_tables_that_cannot_take_the_results_are_refused_before_anything_runs(re
     view = readings.folder / "view"
     view.mkdir()
     (view / "notes.txt").write_text("mine")
-    stream = windowed(readings.stream(), name="x", event_time="at").window(TimeInterval(60)).aggregate(n=agg.count())
+    stream = (
+        windowed(readings.stream(), name="x", event_time="at", watermark=0)
+        .window(TimeInterval(60))
+        .aggregate(n=agg.count())
+    )
     with pytest.raises(OutputNotWritable, match="no Delta table"):
         stream.to_delta(view).start(checkpoint=readings.checkpoint)
     with pytest.raises(OutputNotWritable, match="cannot be written"):
@@ -242,7 +248,7 @@ def test_rows_from_the_future_are_quarantined_and_do_not_move_the_watermark(read
     readings.put(("a", "10:00:10", 1), ("a", "10:00:11", 7))
     readings.put(("a", "10:00:12", 2), ("a", "10:03:00", 3))
     job = (
-        windowed(stream, name="readings", event_time="at", key_groups=4)
+        windowed(stream, name="readings", event_time="at", watermark=0, key_groups=4)
         .window(TimeInterval(60))
         .aggregate(total=agg.sum("value"))
         .to_delta(readings.folder / "log")

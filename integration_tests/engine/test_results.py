@@ -254,6 +254,7 @@ def run_poisoned(readings: Readings) -> Job:
             name="poisoned",
             partition_by=["sensor", "share"],
             event_time="at",
+            watermark=0,
             arrival_time="arrived",
             max_ahead="1 day",
             key_groups=2,

@@ -38,7 +38,9 @@ def test_what_a_function_of_the_user_raised_is_said_with_its_file_and_line(readi
 
     readings.put(("a", "10:00:10", 1))
     rows = readings.stream().withColumn("share", F.udf(breaks, "double")("value"))
-    windows = windowed(rows, name="readings", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    windows = windowed(rows, name="readings", partition_by="sensor", event_time="at", watermark=0).window(
+        TimeInterval(60)
+    )
     job = windows.aggregate(top=agg.max("share")).to_delta(readings.folder / "log")
     with pytest.raises(JobFailed) as raised:
         job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)

@@ -54,7 +54,7 @@ def test_a_partition_that_lags_holds_the_watermark_back(topic: Topic) -> None:
         messages = topic.spark.readStream.format("kafka").options(**kafka, startingOffsets="earliest").load()
         seconds = F.col("value").cast("string").cast("bigint")
         stream = messages.select("topic", "partition", F.timestamp_seconds(seconds).alias("at"))
-        panes = windowed(stream, name="lags", event_time="at", **options).window(TimeInterval(10))
+        panes = windowed(stream, name="lags", event_time="at", watermark=0, **options).window(TimeInterval(10))
         counted = panes.aggregate(n=agg.count()).to_delta(topic.folder / f"log{len(options)}")
         job = counted.start(checkpoint=topic.folder / f"checkpoint{len(options)}", trigger="available_now")
         assert job.await_end(timeout=300)

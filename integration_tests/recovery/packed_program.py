@@ -27,7 +27,7 @@ def main(folder: Path, master: str, archive: str) -> None:
     spark = session("packed", **settings)
     rows = spark.readStream.schema("sensor string, at timestamp, value bigint").json(str(folder / "in"))
     job = (
-        windowed(rows, name="readings", partition_by="sensor", event_time="at")
+        windowed(rows, name="readings", partition_by="sensor", event_time="at", watermark=0)
         .window(TimeInterval(60))
         .aggregate(total=agg.sum("value"))
         .to_delta(folder / "log")

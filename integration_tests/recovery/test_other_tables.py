@@ -94,7 +94,9 @@ def test_what_another_job_writes_while_a_restore_is_interrupted_stays(readings: 
 
     with pytest.raises(KeyboardInterrupt):
         restore(readings.folder / "savepoints", "one", spark=readings.spark, on_step=kill)
-    other = windowed(readings.stream(), name="flights", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    other = windowed(readings.stream(), name="flights", partition_by="sensor", event_time="at", watermark=0).window(
+        TimeInterval(60)
+    )
     tables = other.aggregate(total=agg.sum("value")).to_delta(
         readings.folder / "flights", quarantine=readings.folder / "log_quarantine"
     )

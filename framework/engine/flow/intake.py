@@ -88,6 +88,8 @@ class Intake:
     """Which rows are repeats; None: none."""
     watermark_by: Literal["partition"] | None = None
     """Whether each partition of the source has a watermark of its own."""
+    has_declared_delay: bool = True
+    """Whether the delay of the watermark was given; if not, it is 0."""
 
     def __post_init__(self) -> None:
         name: object = self.name  # a caller without a type checker may give anything

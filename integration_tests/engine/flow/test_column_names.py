@@ -19,7 +19,9 @@ def test_a_name_that_spark_cannot_give_to_python_is_refused_where_the_column_is_
 ) -> None:
     """`mapInArrow` takes it for a field of a struct; a column that no window needs stays where it is."""
     stream = readings.stream().withColumn(name, F.col("value"))
-    by_minute = windowed(stream, name="readings", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    by_minute = windowed(stream, name="readings", partition_by="sensor", event_time="at", watermark=0).window(
+        TimeInterval(60)
+    )
     with pytest.raises(DeclarationError, match=r"the name of the column 'load.kw' has a '\.' or a '`'.*; rename the"):
         by_minute.aggregate(total=agg.sum(name))
     by_minute.aggregate(total=agg.sum("value"))

@@ -18,7 +18,7 @@ def test_a_stream_with_a_watermark_of_its_own_is_refused_where_it_is_declared(re
     """Its column may be left, or only an operator of Spark that needed it."""
     delayed = readings.stream().withWatermark("at", "1 minute")
     for rows in (delayed, delayed.dropDuplicatesWithinWatermark(["value"]).drop("sensor")):
-        stream = windowed(rows, name="x", event_time="at").window(TimeInterval(60))
+        stream = windowed(rows, name="x", event_time="at", watermark=0).window(TimeInterval(60))
         with pytest.raises(DeclarationError, match=r"the stream has a watermark already.*give the delay as watermark="):
             stream.aggregate(n=agg.count())
 
@@ -30,7 +30,7 @@ def test_the_declaration_has_the_operators_before_the_window_for_which_spark_kee
     others = readings.stream().selectExpr("sensor", "value as other")
 
     def recorded(given: DataFrame) -> list[str]:
-        stream = windowed(given, name="x", event_time="at").window(TimeInterval(60))
+        stream = windowed(given, name="x", event_time="at", watermark=0).window(TimeInterval(60))
         computed = stream.aggregate(n=agg.count()).to_delta(readings.folder / "log")
         return list(computed.pipeline.declaration().get("operators_before", []))
 

@@ -29,7 +29,9 @@ def test_a_module_that_was_edited_and_reloaded_holds_from_the_next_start(
         importlib.invalidate_caches()
         module = importlib.reload(importlib.import_module(library.stem))
         stream = readings.stream().withColumn("times", F.udf(module.times, "bigint")("value"))
-        panes = windowed(stream, name=f"by-{factor}", event_time="at", key_groups=1).window(TimeInterval(10))
+        panes = windowed(stream, name=f"by-{factor}", event_time="at", watermark=0, key_groups=1).window(
+            TimeInterval(10)
+        )
         job = panes.aggregate(top=agg.max("times")).to_delta(readings.folder / f"log{factor}")
         assert job.start(checkpoint=readings.folder / f"cp{factor}", trigger="available_now").await_end(timeout=300)
         tops += [row["top"] for row in readings.rows(f"log{factor}")]

@@ -233,7 +233,7 @@ def test_a_struct_with_a_field_that_is_not_null_can_be_collected_and_null(readin
 def test_a_result_with_a_void_inside_is_refused(readings: Readings) -> None:
     """No table could take a batch with it; a column that is in no result may have one."""
     rows = readings.stream().withColumn("nothing", F.lit(None)).withColumn("pair", F.struct("value", "nothing"))
-    stream = windowed(rows, name="x", partition_by="sensor", event_time="at").window(TimeInterval(60))
+    stream = windowed(rows, name="x", partition_by="sensor", event_time="at", watermark=0).window(TimeInterval(60))
     for column in ("nothing", "pair"):
         with pytest.raises(DeclarationError, match=r"'all' is of .*, and Delta stores no void"):
             stream.aggregate(all=agg.collect(column))

@@ -17,7 +17,12 @@ def test_joins_that_cannot_be_are_refused_where_they_are_declared(tmp_path: Path
     """Each message names what is missing, or the values, and what to give."""
 
     def port(columns: str = "sensor string, at timestamp, value bigint", **options: Any) -> Any:
-        given: dict[str, Any] = {"name": "joined", "partition_by": "sensor", "event_time": "at"} | options
+        given: dict[str, Any] = {
+            "name": "joined",
+            "partition_by": "sensor",
+            "event_time": "at",
+            "watermark": 0,
+        } | options
         scripted: Any = ScriptedStream(spark_schema(declared_columns(columns)))
         return windowed(scripted, **given)
 

@@ -42,7 +42,7 @@ HOUR, DAY = TimeInterval("1 hour"), Calendar("day", zone="Europe/Paris")
 
 def stream(columns: str = "carrier string, at timestamp, delay bigint", **options: Any) -> WindowedStream:
     """Return a stream of flights."""
-    given: dict[str, Any] = {"name": "flights", "partition_by": "carrier", "event_time": "at"} | options
+    given: dict[str, Any] = {"name": "flights", "partition_by": "carrier", "event_time": "at", "watermark": 0} | options
     scripted: Any = ScriptedStream(spark_schema(declared_columns(columns)))
     return windowed(scripted, **given)
 

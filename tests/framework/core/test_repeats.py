@@ -308,6 +308,7 @@ def test_how_long_ids_are_kept_may_change_and_what_they_are_may_not() -> None:
             columns,
             name="ids",
             event_time="t",
+            watermark=0,
             **options,
         )
         return stream.window(TimeInterval(10)).aggregate(n=agg.count())._pipeline.declaration()

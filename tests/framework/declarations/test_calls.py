@@ -58,7 +58,7 @@ class Emits(Operator):
         """Do nothing."""
 
 
-IN = windowed(STREAM, name="x", partition_by="k", event_time="at")
+IN = windowed(STREAM, name="x", partition_by="k", event_time="at", watermark=0)
 PANES: Any = IN.window(TimeInterval(60))
 JOB: Any = PANES.aggregate(n=agg.count()).to_delta("out/log")
 
