@@ -91,8 +91,10 @@ class Quarantine:
         origin = origins(row, self._origin)
         self._add([reason], [self._counted(where, error, reason)], _event_times(row), [text], origin)
 
-    def add_firing(self, place: FiringPlace, where: str, error: Exception, reason: str) -> None:
+    def add_firing(self, place: FiringPlace, where: str, error: Exception, reason: str, *, given: str = "") -> None:
         """Add a firing that could not be computed, by its partition and times, whole or in one column.
+
+        `given` follows `where` in the detail, and makes no kind of its own: it is another for each row.
 
         Raises:
             InputError: the job fails on errors.
@@ -102,8 +104,8 @@ class Quarantine:
         for name, us in place.times_us.items():
             columns[name] = pa.chunked_array([pa.array([us]).cast(TIMESTAMP)])
         text = next(iter(objects(columns)), "{}")
-        self._fail_if_declared(f"{where}, {text}", error)
-        self._add([reason], [self._counted(where, error, reason)], [None], [text], [None])
+        self._fail_if_declared(f"{where}{given}, {text}", error)
+        self._add([reason], [self._counted(where, error, reason, given)], [None], [text], [None])
 
     @property
     def table(self) -> pa.Table | None:
@@ -115,9 +117,9 @@ class Quarantine:
         """What could not be computed: all but late rows."""
         return [*self._errors.values()]
 
-    def _counted(self, where: str, error: Exception, reason: str) -> str:
+    def _counted(self, where: str, error: Exception, reason: str, given: str = "") -> str:
         """Count an error and return its detail."""
-        detail, kind = _detail(where, error, reason), f"{type(error).__name__} in {where}"
+        detail, kind = _detail(f"{where}{given}", error, reason), f"{type(error).__name__} in {where}"
         known = self._errors.get((reason, kind))
         count, first = (1, detail) if known is None else (known.count + 1, known.first)
         self._errors[reason, kind] = ErrorKind(reason=reason, kind=kind, count=count, first=first)

@@ -288,7 +288,10 @@ def test_poison_rows_are_quarantined_and_the_job_starts_again(
         *[("good", at, 1), ("good", at, 2), ("nan", at, 1), ("nan", at, 2)],
     )
     readings.put(("good", "10:02:00", 3))
-    job = run_poisoned(readings)
+    with pytest.warns(UserWarning, match="could not be computed") as told:
+        job = run_poisoned(readings)
+    assert len(told) == 3  # one of each kind
+    assert all(f"in the quarantine {readings.folder / 'log_quarantine'} (" in str(one.message) for one in told)
     errors = {"SUM_OVERFLOW": 1, "USER_ERROR": 2}
     assert job.status().errors == errors
     assert {one: sum(row["errors"].get(one, 0) for row in readings.rows("log_metrics")) for one in errors} == errors

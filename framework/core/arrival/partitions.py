@@ -40,12 +40,13 @@ VALUE_COLUMNS = {"base": "_base", "oldest": "_oldest"}
 
 @dataclass(frozen=True)
 class PolicyError:
-    """What a policy of the user's raised for one row: partition, arrival time (us), where, and the error."""
+    """What a policy of the user's raised for one row: partition, arrival time (us), where, the error, and for what."""
 
     code: int
     at_us: int
     where: str
     error: Exception
+    given: str = ""
 
 
 @dataclass

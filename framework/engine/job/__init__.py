@@ -25,6 +25,7 @@ job.py                 What does the job offer that `start()` returns?
 status.py              What does a job report of itself: batches, counts, state, and what a drain left open?
 backlog.py             How much do its sources still hold?
 live.py                How is a job shown while it runs?
+first_errors.py        Which errors of rows and functions are told as they happen, and how?
 callbacks.py           How do callbacks of `on_batch` get each report once and in order?
 commands.py            How is a job stopped, drained and flushed?
 reset.py               How does a job go back to its initial state?

@@ -7,13 +7,14 @@ has ended (`commands.py`). Spark calls `JobRun` in the query's thread; other thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
 
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.job.batch_journal import MetricsContext
+from panekeeper.framework.engine.job.first_errors import FirstErrors
 from panekeeper.framework.engine.job.query import (
     MAX_ATTEMPTS,
     end_after_batch,
@@ -81,12 +82,12 @@ class JobRun:
     cleanup: ControlCleanup
     ticks: TickScheduler
     callbacks: ReportCallbacks
+    first_errors: FirstErrors
     totals: RunTotals
     end: RunEnd
     query: RunningQuery
     downtime: Downtime | None = None
     _last_control_file: int | None = None
-    _logged_errors: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -214,10 +215,7 @@ class JobRun:
         self._record_run(batch)
         self.end.note(is_flush=batch.flushed, drain_file=batch.drain_file)
         self._last_control_file = batch.control_file
-        for error in batch.errors:
-            if (error.reason, error.kind) not in self._logged_errors:
-                self._logged_errors.add((error.reason, error.kind))
-                _log.error("the first %s, in batch %s of job %s: %s", error.reason, number, self.name, error.first)
+        self.first_errors.tell(number, batch.errors)
         self.callbacks.notify(self.totals.add(batch, clock))
         self.ticks.schedule(self.totals.next_due())
         if self.end.stopping.is_set():

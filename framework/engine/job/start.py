@@ -40,6 +40,7 @@ from panekeeper.framework.engine.job.declaration_record import (
     without_columns_of_no_table,
 )
 from panekeeper.framework.engine.job.ending import RunEnd, RunningQuery
+from panekeeper.framework.engine.job.first_errors import FirstErrors
 from panekeeper.framework.engine.job.job import Job, started_jobs
 from panekeeper.framework.engine.job.lease import Lease, acquire
 from panekeeper.framework.engine.job.roll_forward import roll_forward
@@ -237,6 +238,7 @@ def run_job(pipeline: Pipeline, trigger: Mapping[str, Any], journal: BatchJourna
         cleanup=ControlCleanup(files),
         ticks=ticks,
         callbacks=callbacks,
+        first_errors=FirstErrors(record.name, journal.declared.get("quarantine")),
         totals=RunTotals(len(record.group_ids)),
         end=end,
         query=query,

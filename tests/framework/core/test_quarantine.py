@@ -357,6 +357,9 @@ def test_a_policy_that_raises_for_a_row_decides_nothing_for_it(
     (refused,) = bad(first)
     assert refused["detail"].startswith(f"ValueError: -2 is negative in PickyPolicy.{method}() for the value -2")
     assert json.loads(refused["row"])["key"] == "a"
+    others = run(spec, MemoryStore(), Tick(S), rows(("a", -3), ("b", -4)))
+    kinds = [(one.kind, one.count) for one in others.errors]  # one, whatever the rows are
+    assert kinds == [(f"ValueError in PickyPolicy.{method}()", 2)]
     with pytest.raises(InputError, match="-2 is negative"):
         run(replace(spec, on_error="fail"), MemoryStore(), Tick(S), rows(("a", 1), ("a", -2)))
 

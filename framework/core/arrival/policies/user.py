@@ -176,9 +176,8 @@ def _checked_positions(policy: UserPolicy, uses: list[PartitionUse]) -> list[int
 
 def _note(partitions: Partitions, round_rows: RoundRows, row: int, where: str, value: float, error: Exception) -> None:
     at_us = int(round_rows.rows[2][row])
-    partitions.policy_errors.append(
-        PolicyError(int(round_rows.code[row]), at_us, f"{where} for the value {value!r}", error)
-    )
+    given = f" for the value {value!r}"
+    partitions.policy_errors.append(PolicyError(int(round_rows.code[row]), at_us, where, error, given))
 
 
 def _as_numbers(values: np.ndarray) -> list[float]:
