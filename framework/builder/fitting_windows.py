@@ -13,7 +13,6 @@ from panekeeper.framework.core.arrival.policies.registry import require_implemen
 from panekeeper.framework.core.job_spec import TIMESTAMP
 from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.calendar import Calendar
-from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.policies import Policy, column_read_by
@@ -40,7 +39,7 @@ class Input:
     @property
     def shown(self) -> Mapping[str, str]:
         """What is shown of it."""
-        return {"window": call_text(self.window), **shown_stream(self.intake)}
+        return {"window": repr(self.window), **shown_stream(self.intake)}
 
 
 def shown_stream(intake: Intake) -> Mapping[str, str]:

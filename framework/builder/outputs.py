@@ -22,7 +22,6 @@ from panekeeper.framework.builder.places import (
 )
 from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.declarations.calls import named_options
-from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
     DeclarationError,
@@ -344,7 +343,7 @@ def _declared(pipeline: Pipeline) -> dict[str, Any]:
     operator = spec.operator.operator if isinstance(spec.operator, OperatorWithListeners) else spec.operator
     listeners = spec.operator.listeners if isinstance(spec.operator, OperatorWithListeners) else ()
     return {
-        "window": call_text(windows[0]) if len(windows) == 1 else dict(enumerate(map(call_text, windows))),
+        "window": repr(windows[0]) if len(windows) == 1 else dict(enumerate(map(repr, windows))),
         "partition_by": ", ".join(spec.keys.names) or None,
         "event_time": pipeline.intake.event_time,
         "watermark": us_text(pipeline.intake.watermark_us) if pipeline.intake.event_time else None,

@@ -45,7 +45,6 @@ from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import conditions_of, dedupe_of, idle_of
 from panekeeper.framework.declarations.aggregates import Aggregate, aggregate_meant_by
 from panekeeper.framework.declarations.calls import meant_as_option, named_options, warn_caller
-from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator
@@ -318,7 +317,7 @@ class StreamWithWindows(Step):
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
         first = next(iter(self._inputs.values())).intake
-        windows = {name: call_text(stream.window) for name, stream in self._inputs.items()}
+        windows = {name: repr(stream.window) for name, stream in self._inputs.items()}
         return f"stream of job {first.name}, without a computation", {"windows": windows, **shown_stream(first)}
 
     def aggregate(self, *unnamed: Aggregate, **aggregates: Any) -> Computation:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 from zoneinfo import ZoneInfo, available_timezones
 
 from panekeeper.framework.declarations.calls import with_named_options
+from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
 from panekeeper.framework.declarations.windows import TimeInterval
@@ -117,8 +118,7 @@ class Calendar(TimeInterval):
         super().__init__(f"{_UNITS[unit][0]} days", **options)
 
     def __repr__(self) -> str:
-        starts = "" if self.starts is None else f", starts={self.starts!r}"
-        return f"Calendar({self.unit!r}, zone={self.zone!r}{starts})"
+        return call_text(self, self.unit, without=("unit", "zone_data", "interval_duration"))
 
     @property
     def start(self) -> CalendarStart:

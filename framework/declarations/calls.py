@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, ParamSpec, Self, TypeVar
 
+from panekeeper.framework.declarations.display import Called
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 
 P = ParamSpec("P")
@@ -159,7 +160,7 @@ def with_named_options(kind: type[C]) -> type[C]:
 _WINDOWS: list[type[WindowOptions]] = []
 
 
-class WindowOptions:
+class WindowOptions(Called):
     """Base of all windows, which refuses an option that the window does not have.
 
     Attributes:
@@ -170,6 +171,7 @@ class WindowOptions:
     refused: ClassVar[Mapping[str, str]] = {}
 
     def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
         if cls.__module__.startswith(__package__):  # not one of a user's
             _WINDOWS.append(cls)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import datetime, timedelta
 from html import escape
+from inspect import get_annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
+from panekeeper.framework.declarations.parameters import shown_object
 from panekeeper.state.duration_text import duration_text, us_text
 
 if TYPE_CHECKING:
@@ -55,15 +57,35 @@ def printable(text: str) -> str:
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
 
 
-def call_text(value: Any) -> str:
-    """Return a declaration as its call, without what is the default.
+def call_text(made: Any, *first: Any, without: Collection[str] = ()) -> str:
+    """Return a dataclass as a call that makes it again, without what is the default.
 
-    A dataclass that has a text of its own is shown by that.
+    `first` stands first, in place of the fields `without`, where the constructor takes other arguments than fields.
     """
-    if not hasattr(type(value).__repr__, "__wrapped__"):  # that of a dataclass is wrapped, so that it may have cycles
-        return repr(us_text(round(value / timedelta(microseconds=1))) if isinstance(value, timedelta) else value)
-    given = ((one.name, getattr(value, one.name)) for one in fields(value) if getattr(value, one.name) != one.default)
-    return f"{type(value).__name__}({', '.join(f'{name}={call_text(one)}' for name, one in given)})"
+    names = dict.fromkeys(name for kind in type(made).__mro__ for name in get_annotations(kind))
+    known = {one.name: one for one in fields(made) if one.init and one.name not in without}
+    arguments = [*map(_argument, first)]
+    for field in (known[name] for name in names if name in known):
+        value = getattr(made, field.name)
+        if repr(value) != repr(field.default):  # `!=` of a column of Spark's is no truth
+            is_named = bool(first) or field.kw_only
+            arguments.append(f"{field.name}={_argument(value)}" if is_named else _argument(value))
+    return f"{type(made).__name__}({', '.join(arguments)})"
+
+
+def _argument(value: Any) -> str:
+    return repr(us_text(round(value / timedelta(microseconds=1))) if isinstance(value, timedelta) else value)
+
+
+class Called:
+    """A declaration, which is shown as the call that makes it: `TimeInterval('10 minutes', discard_age='1 hour')`."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        setattr(cls, "__repr__", cls.__repr__)  # noqa: B010 -- before `dataclass` makes one, with all that is within
+
+    def __repr__(self) -> str:
+        return call_text(self) if is_dataclass(type(self)) else shown_object(self)
 
 
 def _text(shown: object) -> str:

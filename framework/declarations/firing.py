@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from panekeeper.framework.declarations.aggregates import Aggregate, expr
 from panekeeper.framework.declarations.calls import with_named_options
+from panekeeper.framework.declarations.display import Called
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.policies import require_count, require_positive
@@ -28,7 +29,7 @@ Fill = Literal["null", "last", "zero"]
 
 @with_named_options
 @dataclass(frozen=True)
-class Every:
+class Every(Called):
     """How often something fires: by the wall clock, by rows, or by event time; one of the three.
 
     Args:
@@ -62,11 +63,6 @@ class Every:
         if self.event_time is not None:
             require_positive(self.event_time, "event_time of Every()")
 
-    def __repr__(self) -> str:
-        if self.period is not None:
-            return f"Every({self.period!r})"
-        return f"Every(rows={self.rows})" if self.rows is not None else f"Every(event_time={self.event_time!r})"
-
     @property
     def period_us(self) -> int | None:
         """The duration by the wall clock, in microseconds; None if it is not by that."""
@@ -84,7 +80,7 @@ class Every:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FiringOptions:
+class FiringOptions(Called):
     """The options of a window of event time that say when its panes, or sessions, fire, and what a firing shows.
 
     Attributes:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
+from panekeeper.framework.declarations.display import Called
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import require_one_of
@@ -81,7 +82,7 @@ def require_equal_panes(windows: Sequence[object]) -> None:
 
 
 @dataclass(frozen=True)
-class Within:
+class Within(Called):
     """A row of port 0 at t meets the rows of port 1 at `[t - before, t + after]`, both ends among them.
 
     It stands in the place of a window on both ports. The watermark of both is one.

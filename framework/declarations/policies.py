@@ -16,6 +16,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from panekeeper.framework.declarations.calls import with_named_options
+from panekeeper.framework.declarations.display import Called
 from panekeeper.framework.declarations.durations import LARGEST_SIZE, Duration, as_plain_number, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.methods import require_plain
@@ -31,7 +32,7 @@ class Role(Enum):
     EVICT_PARTITIONS = "evict partitions"
 
 
-class Policy:
+class Policy(Called):
     """The base class of all policies. One that has a field `attribute` reads this column when it evicts rows or fires.
 
     Attributes:

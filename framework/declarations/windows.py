@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal
 
 from panekeeper.framework.declarations.calls import WindowOptions, with_named_options
+from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import Duration, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.firing import (
@@ -201,7 +202,9 @@ class Cumulate(TimeInterval):
         super().__init__(size, creation_period=step, **options)
 
     def __repr__(self) -> str:
-        return f"Cumulate({self.creation_period!r}, {self.interval_duration!r})"
+        return call_text(
+            self, self.creation_period, self.interval_duration, without=("creation_period", "interval_duration")
+        )
 
     @property
     def repeats_after_us(self) -> int:

@@ -15,7 +15,6 @@ from typing import Any
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.declarations import aggregates as agg
 from panekeeper.framework.declarations.calendar import Calendar
-from panekeeper.framework.declarations.display import call_text
 from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.policies import Delta, Time
@@ -266,7 +265,7 @@ def _drawn_panes(window: EventTimeWindow, played: _Played) -> str:
     def x(us: int) -> float:
         return _LEFT + (min(max(us, first), last) - first) / (last - first) * (_WIDTH - _LEFT - _RIGHT)
 
-    canvas, top = _Canvas(call_text(window)), 16
+    canvas, top = _Canvas(repr(window)), 16
     _draw_items(canvas, played, x, top)
     bottom = top + _STEP * len(played.items)
     canvas.line("line", _LEFT, bottom, _WIDTH - _RIGHT, bottom)
@@ -308,7 +307,7 @@ def _draw_items(canvas: _Canvas, played: _Played, x: Callable[[int], float], top
 
 
 def _drawn_rows(window: ArrivalWindow, played: _Played) -> str:
-    canvas, y = _Canvas(call_text(window)), 30.0
+    canvas, y = _Canvas(repr(window)), 30.0
     step = (_WIDTH - _LEFT - _RIGHT) / max(1, len(played.items))
     places = {at: _LEFT + step * (at + 0.5) for at in range(len(played.items))}
     canvas.text("m", 12, y + 4, "as rows arrive")

@@ -177,7 +177,7 @@ def test_the_name_of_another_system_is_answered_by_ours(make: Callable[..., Any]
         (TimeInterval, ("10 minutes", "5 minutes"), "got '5 minutes' without a name; name it: creation_period=, "),
         (TimeInterval, (), "TimeInterval() is without interval_duration; give interval_duration=..."),
         (Session, ("5 minutes", "1 hour"), "got '1 hour' without a name; name it: max_duration=, discard_age=, "),
-        (Sliding, (Count(2),), "Sliding() got Count(size=2) without a name; name it: evict=, trigger=, "),
+        (Sliding, (Count(2),), "Sliding() got Count(2) without a name; name it: evict=, trigger=, "),
         (Punctuation, (1,), "Punctuation() got 1 without a name; leave it out"),
         (agg.arg_max, ("v",), "agg.arg_max() is without value; give value=..."),
         (agg.count_distinct, ("v", 10), "got 10 without a name; name it: at_most=, "),

@@ -4,29 +4,45 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from io import StringIO
 from typing import Any, ClassVar
 
+import pytest
 from rich.console import Console
 
+import panekeeper
 from panekeeper import (
+    AllOf,
     AnyOf,
+    Batched,
     BatchReport,
+    Calendar,
     Count,
     Cumulate,
+    Delta,
     Drained,
+    Every,
     Job,
+    PartitionAge,
+    Punctuation,
     Savepoint,
+    Session,
+    Sliding,
+    SlidingByRow,
     Status,
     Time,
     TimeInterval,
     Tumbling,
+    UserPolicy,
     agg,
     hours,
+    minutes,
+    seconds,
 )
-from panekeeper.framework.declarations.display import Displayed, Part, Printed, Result, TextTable, as_html, call_text
+from panekeeper.framework.declarations.display import Displayed, Part, Printed, Result, TextTable, as_html
+from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.engine.job.status import JobState
 from panekeeper.framework.testing.run import declared_job
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -46,13 +62,55 @@ def test_values_are_shown_as_text_that_breaks_no_page() -> None:
     assert "none" not in shown
 
 
-def test_a_window_is_shown_as_it_was_declared() -> None:
-    """Without what is the default; a duration as a text."""
-    shown = [call_text(one) for one in (Tumbling(AnyOf(Count(50), Time(30))), Cumulate("1 hour", "1 day"))]
-    assert shown == ["Tumbling(evict=AnyOf(Count(size=50), Time(size=30)))", "Cumulate('1 hour', '1 day')"]
-    assert call_text(TimeInterval(hours(1), discard_age="6 hours")) == (
-        "TimeInterval(interval_duration='1h', discard_age='6 hours')"
-    )
+DECLARED = [
+    TimeInterval("10 minutes", discard_age="1 hour"),
+    TimeInterval(hours(1), creation_period="20 minutes", early=Every("10 seconds")),
+    Cumulate("1 hour", "1 day", discard_age=hours(2), late="tuple"),
+    Calendar("month", zone="Europe/Berlin", starts="day 15", emit="on_close", discard_age="1 day"),
+    Session("30 minutes", max_duration="3 hours"),
+    SlidingByRow("1 minute", right=False),
+    Tumbling(AnyOf(Count(50), Time(30)), partition_eviction=PartitionAge("1 day"), aligned=True),
+    Sliding(evict=AllOf(Time(minutes(1)), Count(100)), trigger=Delta("value", 0.5)),
+    Sliding(evict=Count(3)),
+    Batched(within=1.5, every=1, retain=3),
+    Tumbling(Punctuation()),
+    Within("1 minute", "-10 seconds", discard_age="1 hour"),
+    TimeInterval(timedelta(days=1, microseconds=1), discard_age="1 day", refire=Every(rows=2)),
+    Every(event_time=seconds(90)),
+]
+
+
+@pytest.mark.parametrize("declared", DECLARED)
+def test_a_declaration_is_shown_as_the_call_that_makes_it_again(declared: Any) -> None:
+    """So what a prompt shows can be pasted back."""
+    again = eval(repr(declared), {type(one).__name__: type(one) for one in DECLARED} | vars(panekeeper))  # noqa: S307
+    assert again.declaration() == declared.declaration()
+    assert repr(again) == repr(declared)
+
+
+def test_a_declaration_shows_what_was_given() -> None:
+    """Without what is the default, a duration as a text, and what needs no name without one; a user's policy, too."""
+
+    @dataclass(frozen=True)
+    class Sum(UserPolicy):
+        attribute: str
+        most: float = 9
+        parts: int = field(init=False, default=2)
+
+    class Undeclared(UserPolicy):
+        def __init__(self, most: float) -> None:
+            self.most = most
+
+    assert [repr(one) for one in (*DECLARED[:4], *DECLARED[6:8], Sum("v"), Undeclared(3))] == [
+        "TimeInterval('10 minutes', discard_age='1 hour')",
+        "TimeInterval('1h', creation_period='20 minutes', early=Every('10 seconds'))",
+        "Cumulate('1 hour', '1 day', discard_age='2h', late='tuple')",
+        "Calendar('month', zone='Europe/Berlin', starts='day 15', discard_age='1 day', emit='on_close')",
+        "Tumbling(AnyOf(Count(50), Time(30)), partition_eviction=PartitionAge('1 day'), aligned=True)",
+        "Sliding(evict=AllOf(Count(100), Time('1m')), trigger=Delta('value', 0.5))",
+        "Sum('v')",
+        "Undeclared(most=3)",
+    ]
 
 
 def test_a_notebook_shows_an_answer_as_print_does() -> None:
@@ -77,7 +135,14 @@ def test_a_declaration_shows_its_window_and_what_is_computed() -> None:
     )
     computation = declared.computation([ScriptedStream(port.columns) for port in declared.ports])
     shown = computation._repr_html_()
-    for part in ("interval_duration=&#x27;1 hour&#x27;", ">k<", ">t<", "1m 30s", "v &lt; 9", "total: int64"):
+    for part in (
+        "TimeInterval(&#x27;1 hour&#x27;, discard_age=&#x27;5 minutes&#x27;)",
+        ">k<",
+        ">t<",
+        "1m 30s",
+        "v &lt; 9",
+        "total: int64",
+    ):
         assert part in shown
     assert "log: " in computation.to_delta("/tables/log")._repr_html_()
     assert "/tables/log_metrics" in computation.to_delta("/tables/log")._repr_html_()

@@ -85,15 +85,15 @@ def test_every_option_of_its_own_is_taken(window: Any) -> None:
         ),
         (
             lambda: TimeInterval(30, partition_eviction=PartitionAge(5)),  # type: ignore[call-arg]
-            "partition_eviction is PartitionAge(size=5); a time interval has none, because its panes close when the",
+            "partition_eviction is PartitionAge(5); a time interval has none, because its panes close when the",
         ),
         (
             lambda: SlidingByRow(10, partition_eviction=PartitionAge(3)),  # type: ignore[call-arg]
-            "partition_eviction is PartitionAge(size=3); windows by row have none, because they close when the",
+            "partition_eviction is PartitionAge(3); windows by row have none, because they close when the",
         ),
         (
             lambda: Tumbling(Count(1), trigger=Count(2)),  # type: ignore[call-arg]
-            "trigger is Count(size=2); a tumbling window fires when it is full, by evict; Sliding has a trigger",
+            "trigger is Count(2); a tumbling window fires when it is full, by evict; Sliding has a trigger",
         ),
         (
             lambda: Session(10, discard_aeg=5),  # type: ignore[call-arg]

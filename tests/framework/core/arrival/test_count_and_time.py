@@ -163,7 +163,7 @@ def test_a_window_fires_only_once_it_has_been_full() -> None:
 @pytest.mark.parametrize(
     ("declare", "words"),
     [
-        (lambda: AnyOf(Count(1)), r"AnyOf\(Count\(size=1\)\): it takes one Count and one Time"),
+        (lambda: AnyOf(Count(1)), r"AnyOf\(Count\(1\)\): it takes one Count and one Time"),
         (lambda: AnyOf(Count(1), Count(2)), "it takes one Count and one Time"),
         (lambda: AnyOf(Count(1), Time(1), Time(2)), "it takes one Count and one Time"),
         (lambda: AllOf(Time(1), cast("Any", Delta("v", 1))), "it takes one Count and one Time"),
