@@ -5,7 +5,7 @@ Each key group is read whole by one task, so the driver holds none of the state.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -100,9 +100,20 @@ def keys_of(rows: DataFrame, names: Sequence[str], *, most: int) -> list[tuple[A
 
 
 def firings(
-    state: Opened, log: str, key: TypedKey, pane: Mapping[str, int], shown: Sequence[str], *, port: int | None
+    state: Opened,
+    log: str,
+    key: TypedKey,
+    pane: Mapping[str, int],
+    shown: Sequence[str],
+    values_of: Callable[[Sequence[str]], Sequence[str]],
+    *,
+    port: int | None,
 ) -> list[dict[str, Any]]:
-    """Return these columns, and the `file`, of each firing of a pane of a partition; of one of several ports."""
+    """Return these columns, and the `file`, of each firing of a pane of a partition; of one of several ports.
+
+    With `rows`, how many it has there, and the `values` of one of them, by the columns of the log that `values_of`
+    chooses.
+    """
     found = state.frame(log).where(is_of_key(key))
     if "op" in found.columns:
         found = found.where("op = 1")
@@ -110,8 +121,11 @@ def firings(
         found = found.where(F.col(PORT) == port)
     for name, us in pane.items():
         found = found.where(_us(name) == us)
-    rows = found.select(*shown, F.col("_metadata.file_name").alias("file")).distinct().collect()
-    return [row.asDict() | {"file": unquote(row.file)} for row in rows]
+    values = [F.col(quoted(name)) for name in values_of(found.columns)]
+    one = F.first(F.struct(*values)) if values else F.lit(None)
+    by: list[Column | str] = [*shown, F.col("_metadata.file_name").alias("file")]
+    rows = found.groupBy(*by).agg(F.count("*").alias("rows"), one.alias("values")).toArrow().to_pylist()
+    return [row | {"file": unquote(row["file"])} for row in rows]
 
 
 def metrics(state: Opened, path: str, name: str) -> list[tuple[int, int | None, int | None]]:

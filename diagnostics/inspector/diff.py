@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from panekeeper.diagnostics.inspector import table_changes
 from panekeeper.diagnostics.inspector.opened import Opened, opened
 from panekeeper.diagnostics.inspector.panes import as_frame, open_rows
-from panekeeper.diagnostics.inspector.table_changes import LogColumns
+from panekeeper.diagnostics.inspector.table_changes import NOT_VALUES, LogColumns
 from panekeeper.diagnostics.keys import Key, TypedKey
 from panekeeper.diagnostics.tables.rows import Bounds, read_plain_files, read_plain_table, us_of
 from panekeeper.diagnostics.tables.written import BATCH, files_of_batches
@@ -40,8 +40,6 @@ _VALUES = (
 """What may change of a pane, session or partition; the last ones of where rows are kept."""
 _OF_PANES = frozenset({"fires_at"})
 """Of these that follow from the watermark, and are no change, where there are panes."""
-_NOT_VALUES = frozenset({"is_final", "op", "replaces", "refinement", "reason"})
-"""Columns of the log that say how a result came, and not what it is."""
 _MOST_ROWS = 200_000
 """Of more results in the log, of the time that new ones are of, Spark says what these change."""
 
@@ -284,6 +282,6 @@ def _log_columns(state: Opened, columns: list[str]) -> tuple[LogColumns, bool, b
     places = ["session_start"] if port.is_session else ["pane_start", "pane_end", "session_start"]
     more = [PORT] * state.has_ports + [RANK] * (GROUPS in aggregates) + ["refinement"] * is_discarding
     keys = [*port.log_keys, *(name for name in [*places, *more] if name in columns)]
-    values = [name for name in columns if name not in {*keys, BATCH, *_NOT_VALUES}]
+    values = [name for name in columns if name not in {*keys, BATCH, *NOT_VALUES}]
     has_refinements = "refinement" in columns and not is_discarding
     return LogColumns(keys, values, BATCH), bool(aggregates), has_refinements

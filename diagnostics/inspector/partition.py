@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from panekeeper.diagnostics.inspector.opened import Opened
 from panekeeper.diagnostics.inspector.panes import open_rows, stored_group
 from panekeeper.diagnostics.inspector.quarantined import refused_keys, refused_of
+from panekeeper.diagnostics.inspector.table_changes import NOT_VALUES
 from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
 from panekeeper.diagnostics.tables.rows import read_plain_table, us_of
 from panekeeper.diagnostics.tables.written import commits_of_batches
@@ -42,6 +43,7 @@ from panekeeper.framework.core.inspection.refusals import Refusal, missed_betwee
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.windows import SlidingByRow
+from panekeeper.recovery.rows_as_json import as_fields
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
 from panekeeper.state.checkpoint.job_record import read_ports
 from panekeeper.state.records import NO_WATERMARK, ByRowRecord, IntervalRecord, JoinRecord, SessionRecord
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 FindMover = Callable[[Passed], Mover]
 """Finds the row that has moved the watermark past what a pane waited for."""
 _MOST_KEYS = 10_000
+_OF_FIRING = ("refinement", "reason", "is_final")
+_PLACES = ("pane_start", "pane_end", "session_start", "session_end")
 _STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
 
 
@@ -276,31 +280,44 @@ class Partition:
         first, last = self._bounds
         rows = self._rows_of_pane(path, {first: start, last: end})
         batches = self._batches_of({row["file"] for row in rows})
-        found = {
-            row["refinement"]: Firing(
+        found = dict[int, Firing]()
+        for row in rows:
+            before = found.get(row["refinement"])
+            found[row["refinement"]] = Firing(
                 refinement=row["refinement"],
                 reason=row["reason"],
                 is_final=bool(row["is_final"]),
                 batch=batches.get(row["file"]),
+                rows=row["rows"] + (0 if before is None else before.rows),
+                values=as_fields(row["values"] or {}),
             )
-            for row in rows
-        }
         return [one for _, one in sorted(found.items()) if one.batch is None or one.batch <= self._state.batch]
 
     def _rows_of_pane(self, path: str, pane: Mapping[str, int]) -> list[dict[str, Any]]:
-        """Return refinement, reason, is_final and file of each firing of a pane of the partition."""
-        shown, several = ["refinement", "reason", "is_final"], self._state.has_ports
+        """Return of each firing of a pane of the partition refinement, reason, is_final and file.
+
+        With `rows`, how many it has there, and the `values` of one of them.
+        """
+        port = self.port.number if self._state.has_ports else None
         if (plain := read_plain_table(path, {name: (us, us) for name, us in pane.items()})) is not None:
             plain = plain.filter(is_of(plain, {name: self._key.values[name] for name in self.port.log_keys}))
-            others = {"op": 1} | ({PORT: self.port.number} if several else {})
-            for name, value in others.items():
+            for name, value in ({"op": 1} | ({} if port is None else {PORT: port})).items():
                 if name in plain.column_names:
                     plain = plain.filter(pc.equal(plain.column(name), value))
-            found: list[dict[str, Any]] = plain.select([*shown, "file"]).to_pylist()
-            return found
+            values, found = plain.select(self._values_of(plain.column_names)), dict[tuple[Any, ...], dict[str, Any]]()
+            for place, row in enumerate(plain.select([*_OF_FIRING, "file"]).to_pylist()):
+                one = found.setdefault(tuple(row.values()), row | {"rows": 0, "values": None})
+                one["rows"] += 1
+                if one["rows"] == 1:
+                    (one["values"],) = values.slice(place, 1).to_pylist() if values.num_columns else [None]
+            return [*found.values()]
         from panekeeper.diagnostics.inspector import by_spark
 
-        return by_spark.firings(self._state, path, self._key, pane, shown, port=self.port.number if several else None)
+        return by_spark.firings(self._state, path, self._key, pane, _OF_FIRING, self._values_of, port=port)
+
+    def _values_of(self, columns: Sequence[str]) -> list[str]:
+        """Return which columns of the log are the result."""
+        return [name for name in columns if name not in {*self.port.log_keys, *_PLACES, *NOT_VALUES, PORT, "file"}]
 
     def _batches_of(self, files: set[str]) -> dict[str, int]:
         """Return file of the log -> the batch that has written it, of those whose commits are kept."""

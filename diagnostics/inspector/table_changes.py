@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 
 BEFORE = "{}_before"
 """How the value before is called; no column of ours is called so."""
+NOT_VALUES = frozenset({"is_final", "op", "replaces", "refinement", "reason"})
+"""Columns of the log that say how a result came, and not what it is."""
 
 _Key = tuple[Any, ...]
 

@@ -19,6 +19,9 @@ from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.duration_text import rounded_us_text, us_text
 from panekeeper.state.records import NO_WATERMARK
 
+_VALUE, _RESULT = 60, 300
+"""Number of characters of a value, and of all values of a firing, that are shown."""
+
 
 class Verdict(Enum):
     """What has become of a pane of a partition.
@@ -46,12 +49,23 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Firing:
-    """A firing in the log: its number, why, whether none follows, and the batch that wrote it, if that is known."""
+    """A firing in the log.
+
+    Attributes:
+        refinement: its number.
+        reason: why it fired.
+        is_final: whether none follows.
+        batch: the one that wrote it, if that is known.
+        rows: how many rows it has there.
+        values: result column -> value, as JSON has it, of one of them.
+    """
 
     refinement: int
     reason: str
     is_final: bool
     batch: int | None = None
+    rows: int = 1
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -267,15 +281,28 @@ def _firing_lines(facts: PaneFacts) -> list[str]:
     firings = facts.firings or ([Firing(refinement=0, reason="WATERMARK", is_final=False)] if by_state else [])
     first = next((one for one in firings if one.reason == "WATERMARK"), firings[0] if firings else None)
     for one in firings:
-        batch = one.batch
+        batch, result = one.batch, _result_text(one)
         if one.reason == "WATERMARK":
             batch = _batch_at(facts, facts.ready_at) if batch is None else batch
-            lines.append(f"it fired{_in(batch)}: {_passed(facts, batch)}")
+            lines.append(f"it fired{_in(batch)}{result}: {_passed(facts, batch)}")
         else:
-            lines.append(f"it fired{_in(batch)}: {_REASONS.get(one.reason, one.reason)}")
+            lines.append(f"it fired{_in(batch)}{result}: {_REASONS.get(one.reason, one.reason)}")
         if facts.mover is not None and one is first and (passed := passed_by(facts)) is not None:
             lines.append(_mover_line(facts.mover, passed))
     return lines
+
+
+def _result_text(firing: Firing) -> str:
+    """Return what the log has of a firing: its values, or how many rows; what is long is cut off."""
+    if firing.rows != 1:
+        return f" with {firing.rows} result rows"
+    shown = (f"{name}={_cut('-' if value is None else str(value), _VALUE)}" for name, value in firing.values.items())
+    return f" with {_cut(', '.join(shown), _RESULT)}" if firing.values else ""
+
+
+def _cut(text: str, most: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[:most]}..."
 
 
 def _mover_line(mover: Mover, passed: Passed) -> str:

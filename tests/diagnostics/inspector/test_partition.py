@@ -101,6 +101,19 @@ def test_the_watermark_of_an_answer_is_the_one_of_the_job(tmp_path: Path) -> Non
     )
 
 
+def test_a_pane_that_closed_is_told_with_its_results(tmp_path: Path) -> None:
+    """The result columns of the log, of the partition that is asked for; of an operator's rows how many there are."""
+    asked = partition(tmp_path, "dorra", [TEN, TEN + HOUR * 3], acted_on=TEN)
+    pane = us(TEN - HOUR), us(TEN)
+    assert asked.why(*pane).reasons[0].startswith("it fired in batch 0 with n=3: the watermark ")
+    refined = {"pane_start": TEN - HOUR, "pane_end": TEN, "refinement": 1, "reason": "LATE", "is_final": True, "op": 1}
+    more = [{"customer": "dorra", **refined, "n": n} for n in (4, 5)]
+    write_deltalake(str(tmp_path / "log"), pa.Table.from_pylist(more), mode="append")
+    first, second, *_ = asked.why(*pane).reasons
+    assert first.startswith("it fired in batch 0 with n=3: ")
+    assert second.startswith("it fired with 2 result rows: late rows had come")
+
+
 def test_a_partition_of_the_quarantine_alone_is_called_alike(tmp_path: Path) -> None:
     """Also where a time of day is asked for, of which no pane is known."""
     asked = partition(tmp_path, "Zeta", [TEN], acted_on=TEN)

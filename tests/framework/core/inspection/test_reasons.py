@@ -286,6 +286,26 @@ def facts(**changed: Any) -> PaneFacts:
         (
             {
                 "held": None,
+                "firings": [
+                    Firing(refinement=0, reason="EARLY", is_final=False, batch=3, values={"n": 2, "worst": None}),
+                    Firing(refinement=1, reason="LATE", is_final=True, batch=9, values={"all": "x\n" * 50, "n": 3}),
+                    Firing(refinement=2, reason="SETTLED", is_final=True, rows=12, values={"n": 4}),
+                ],
+                "is_flushed": True,
+            },
+            [
+                "it fired in batch 3 with n=2, worst=-: a rule for early firings (EARLY)",
+                (
+                    f"it fired in batch 9 with all={'x ' * 30}..., n=3: late rows had come, and the watermark advanced "
+                    "(LATE)"
+                ),
+                "it fired with 12 result rows: rows that had come too late were settled (SETTLED)",
+                "a flush has closed it, with all other panes",
+            ],
+        ),
+        (
+            {
+                "held": None,
                 "firings": [Firing(refinement=0, reason="WATERMARK", is_final=True, batch=2)],
                 "watermark": ELEVEN + 2 * HOUR,
                 "refused": [LATE] * 2,
