@@ -199,6 +199,11 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
     ran, is_cut = _batches(tables, batches, outages)
     if is_cut:
         tables.notes.append(f"The last {len(ran):,} batches are shown.")
+    if found.is_interrupted:
+        tables.notes.append(
+            f"Batch {found.last_offset:,} had begun: what its tables have of it by now is here, and the next start "
+            "completes it."
+        )
     marks = {one.number: one.watermark for one in ran}
     refusals, late = _refused(tables, marks)
     record = read_record(folder)

@@ -78,7 +78,9 @@ class JobStatus(Result):
         error: all of the error by which it failed; None if it did not.
         last_offset: number of the last batch begun.
         last_commit: number of the last batch committed.
-        last_batch_at: when its last batch ended, as all that follows as it reported last.
+        reported_batch: number of the batch after which it reported last: all that follows is as of then. It may come
+            before the last one committed, or be the one after it: tables are written before a batch is committed.
+        last_batch_at: when that batch ended.
         last_batch_age: the time since then.
         watermark: event time before which no row is expected any more.
         watermark_lag: how far it is behind the present.
@@ -117,6 +119,7 @@ class JobStatus(Result):
     error: str | None = None
     last_offset: int | None = None
     last_commit: int | None = None
+    reported_batch: int | None = None
     last_batch_at: str | None = None
     last_batch_age: float | None = None
     watermark: str | None = None
@@ -140,6 +143,10 @@ class JobStatus(Result):
         yield f"job {self.job!r} in {self.checkpoint}: {self._running_text}"
         yield f"health: {self.health}, {self.why}"
         yield last_batches_text(self.last_offset, self.last_commit)
+        if self.is_interrupted:
+            yield f"batch {format_number(self.last_offset)} had begun: the next start completes it"
+        if self.reported_batch is not None:
+            yield f"as reported after batch {format_number(self.reported_batch)}:"
         if self.watermark is not None:
             yield f"watermark: {self.watermark}, {format_age(self.watermark_lag)} behind the present"
         yield from _counts_lines(
@@ -154,6 +161,11 @@ class JobStatus(Result):
         if (saved := self.last_savepoint) is not None:
             yield f"last savepoint: {saved.name} of batch {saved.batch}, {saved.made_at}, {saved.location}"
         yield "resumable: " + ("yes" if self.resumable else f"no, {self.why_not}")
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether the last run ended amid a batch, and the next start goes on with it."""
+        return self.resumable and not self.running and self.last_offset != self.last_commit
 
     @property
     def _running_text(self) -> str:
@@ -232,6 +244,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         error=str(end["error"]) if state == "failed" and "error" in end else None,
         last_offset=begun,
         last_commit=committed,
+        reported_batch=_number(report.get("batch")),
         last_batch_at=_time(progress.get("at")),
         last_batch_age=_age(at, progress.get("at")),
         watermark=_time(progress.get("watermark")),
@@ -290,6 +303,10 @@ def _not_resumable_reason(
 
 def _age(now: int, us: Any) -> float | None:
     return round((now - us) / 1e6, 1) if _is_time(us) else None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _time(us: Any) -> str | None:

@@ -105,6 +105,15 @@ def test_only_the_last_batches_are_shown_and_the_page_says_so(recorded: Recorded
     assert "The last 2 batches are shown." in report(recorded.root, batches=2, open_panes=False).html
 
 
+def test_a_batch_that_had_begun_is_named(recorded: Recorded) -> None:
+    """Its tables may have been written by a job that was killed before it committed the batch."""
+    assert figures(recorded).notes == []
+    recorded.job.put("offsets/4", "v1\n{}")
+    assert figures(recorded).notes == [
+        "Batch 4 had begun: what its tables have of it by now is here, and the next start completes it."
+    ]
+
+
 def test_a_table_that_cannot_be_read_is_left_out_with_a_note(recorded: Recorded) -> None:
     """The others are shown; a start that wrote nothing yet has none of them."""
     (Path(recorded.paths["quarantine"]) / "_delta_log" / f"{0:020}.json").write_text("{")

@@ -252,7 +252,9 @@ def test_exit_codes_and_json(checkpoint: LocalFolder, capsys: pytest.CaptureFixt
     assert main(["status", checkpoint.root]) == 0
     text = capsys.readouterr().out
     assert "not running; new\nhealth: stopped, it was never started\n" in text
-    assert text.endswith("last batch begun: 2, committed: 1\nresumable: yes\n")
+    assert text.endswith(
+        "last batch begun: 2, committed: 1\nbatch 2 had begun: the next start completes it\nresumable: yes\n"
+    )
 
     assert main(["drain", checkpoint.root, "--json"]) == 1
     output = capsys.readouterr()

@@ -71,6 +71,43 @@ def test_counts_are_those_since_a_start_and_say_since_when(checkpoint: LocalFold
     assert "\nrows: 5, too late: 0" in before
 
 
+@pytest.mark.parametrize("reported", [2, 1, 0])
+def test_figures_say_after_which_batch_a_job_reported_them(checkpoint: LocalFolder, reported: int) -> None:
+    """Killed amid batch 2: the one that had begun, of which the tables were written; the committed one; one before.
+
+    Once the batch that had begun is committed, nothing is left to complete.
+    """
+    lease = acquire(checkpoint, "readings")
+    lease.set_report(
+        lambda: {"batch": reported, "open": {"panes": 8}, "progress": {"watermark": 1_714_557_600_000_000, "rows": 5}}
+    )
+    lease.release("failed")
+    found = status(whole(checkpoint))
+    assert (found.last_commit, found.last_offset, found.reported_batch) == (1, 2, reported)
+    *_, batches, begun, after, watermark, still_open, rows, resumable = str(found).splitlines()
+    assert (batches, begun) == (
+        "last batch begun: 2, committed: 1",
+        "batch 2 had begun: the next start completes it",
+    )
+    assert after == f"as reported after batch {reported}:"
+    assert watermark.startswith("watermark: 2024-05-01T10:00:00Z, ")
+    assert (still_open, rows, resumable) == ("open panes: 8", "rows: 5", "resumable: yes")
+    log_file(checkpoint, "commits", "2")
+    assert "had begun" not in str(status(whole(checkpoint)))
+
+
+def test_a_running_job_has_always_begun_a_batch(checkpoint: LocalFolder) -> None:
+    """So nobody is told to complete it; nor is a batch named where none was reported."""
+    lease = acquire(checkpoint, "readings")
+    lease.set_report(lambda: {"batch": None, "open": {"panes": None}, "progress": {"rows": 0}})
+    lease.renew()
+    found = status(whole(checkpoint))
+    lease.release("ended")
+    assert (found.running, found.last_offset, found.last_commit) == (True, 2, 1)
+    assert "had begun" not in str(found)
+    assert "as reported" not in str(found)
+
+
 def test_a_job_whose_table_is_gone_cannot_resume(tmp_path: Path) -> None:
     """As its start would say, with the command for the newest savepoint; all tables there: it can resume.
 
