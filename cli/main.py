@@ -29,7 +29,7 @@ from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.storage.blobs import TransferProgress
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import installed_versions
-from panekeeper.state.log import ROOT
+from panekeeper.state.log import PROGRESS, ROOT
 
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 
@@ -91,11 +91,9 @@ def _run(options: argparse.Namespace) -> ExitCode:
             options.s3 = S3Options(
                 endpoint=options.s3_endpoint, encryption=options.s3_encryption, kms_key=options.s3_kms_key
             )
-        result = command.run(options)
-        if options.json:
-            text = json.dumps(result.fields(), default=str)
-        else:
-            text = "\n".join(map(printable, str(result).split("\n")))
+        with _steps_on_stderr(f"panekeeper {command.name}", shown=sys.stderr.isatty() and not options.json):
+            result = command.run(options)
+            text = json.dumps(result.fields(), default=str) if options.json else _printable_lines(str(result))
     except (KeyboardInterrupt, SystemExit, _ToldToEnd):
         raise
     except BaseException as error:  # noqa: BLE001 -- whatever it is, also a panic of a library, a user gets one line
@@ -136,14 +134,47 @@ def watch(look: Callable[[], ExitCode], *, every: float, sleep: Callable[[float]
 @contextmanager
 def _warnings_on_stderr(prefix: str) -> Iterator[None]:
     """Print the warnings that the library logs while the block lasts."""
+    with _on_stderr(ROOT, logging.WARNING, f"{prefix}: warning: %(message)s"):
+        yield
+
+
+@contextmanager
+def _steps_on_stderr(prefix: str, *, shown: bool) -> Iterator[None]:
+    """Print, if `shown`, what the library does at the moment, while the block lasts: each step as it begins."""
+    if not shown:
+        yield
+        return
+    log = logging.getLogger(f"{ROOT}.{PROGRESS}")
+    level = log.level
+    log.setLevel(logging.INFO)
+    try:
+        with _on_stderr(log.name, logging.INFO, f"{prefix}: %(message)s ..."):
+            yield
+    finally:
+        log.setLevel(level)
+
+
+class _Lines(logging.Formatter):
+    """Gives a terminal no orders: a name in a checkpoint may be somebody else's."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return _printable_lines(super().format(record))
+
+
+def _printable_lines(text: str) -> str:
+    return "\n".join(map(printable, text.split("\n")))
+
+
+@contextmanager
+def _on_stderr(log: str, level: int, form: str) -> Iterator[None]:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setLevel(logging.WARNING)
-    handler.setFormatter(logging.Formatter(f"{prefix}: warning: %(message)s"))
-    logging.getLogger(ROOT).addHandler(handler)
+    handler.setLevel(level)
+    handler.setFormatter(_Lines(form))
+    logging.getLogger(log).addHandler(handler)
     try:
         yield
     finally:
-        logging.getLogger(ROOT).removeHandler(handler)
+        logging.getLogger(log).removeHandler(handler)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from contextvars import ContextVar
 from typing import Any
 
 ROOT = "panekeeper"
+PROGRESS = "progress"
+"""The part whose records the command line shows on a terminal."""
 
 _job: ContextVar[str | None] = ContextVar("job", default=None)
 _batch: ContextVar[int | None] = ContextVar("batch", default=None)
@@ -29,6 +31,10 @@ class _Logger(logging.LoggerAdapter[logging.Logger]):
 def logger(part: str, **fields: Any) -> logging.LoggerAdapter[logging.Logger]:
     """Return the logger of a part of Panekeeper, such as "job"; `fields` are those of all its records."""
     return _Logger(logging.getLogger(f"{ROOT}.{part}"), fields)
+
+
+progress = logger(PROGRESS)
+"""The steps of a call that may take long, as to read a table: each at the level INFO, as it begins."""
 
 
 @contextmanager

@@ -39,6 +39,7 @@ from panekeeper.state.checkpoint.folder import COMMITS_FOLDER, batch_numbers
 from panekeeper.state.checkpoint.job_record import read_tables
 from panekeeper.state.checkpoint.runs import RunRecord
 from panekeeper.state.codec import with_columns
+from panekeeper.state.log import progress
 from panekeeper.state.records import HANDLERS, LifecycleRecord
 from panekeeper.state.store import MemoryStore
 from panekeeper.state.table_roles import has_results, role_of
@@ -223,12 +224,14 @@ def recorded_batch(
         where = key_as_stored(lambda: running, recorded.record.group_ids, kinds, key)
         where.require_whole()
         values, group = where.values, where.group(lambda: running)
+    progress.info("reading the rows of batch %d again", batch)
     table = recorded.packed(
         lambda df: (df if group is None else df.where(F.col("g") == group)).toArrow(), batch, folds=group is None
     )
     packed: dict[int, list[PackedRow]] = {}
     for row in PackedRow.each(table):
         packed.setdefault(row.g, []).append(row)
+    progress.info("reading the state before and after batch %d", batch)
     before, after = stored_groups(running, folder.place, batch, group=group)
     watermark_ms = recorded.watermark_ms(batch)
     due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
@@ -268,6 +271,7 @@ def compared(opened: RecordedBatch) -> Replay:
     logs = {window: [one.results_schema.empty_table()] for window, one in spec.parts.items()}
     rejected, counts = [spec.rejected_schema.empty_table()], dict.fromkeys(_METRICS, 0)
     stores = dict(opened.before.stores)
+    progress.info("running batch %d again", opened.batch)
     for one in opened.groups:
         outcome, stores[one.batch.group] = one.run()
         for window, part in outcome.parts.items():

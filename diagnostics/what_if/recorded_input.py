@@ -18,6 +18,7 @@ import pyarrow as pa
 from panekeeper.framework.declarations.errors import CheckpointError
 from panekeeper.framework.engine.session.columns import arrow_schema
 from panekeeper.framework.testing.memory_job import CheckedBatch, Control, latest_of
+from panekeeper.state.log import progress
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -134,6 +135,7 @@ def read_batches(
     batch. Raises as `read_tables_of`.
     """
     control = {}
+    progress.info("reading the rows of batches %d to %d again", first, recorded.last)
     for number in range(first, recorded.last + 1):
         control[number] = _control(recorded, number, needed=pipeline.uses_wall_clock)
         for port in range(len(checked)):

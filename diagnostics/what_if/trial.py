@@ -43,6 +43,7 @@ from panekeeper.state.checkpoint.job_record import JobRecord, read_ports
 from panekeeper.state.compatibility import Compatibility, as_recorded, compare_declarations
 from panekeeper.state.duration_text import duration_text, us_text
 from panekeeper.state.history import BEFORE, in_force
+from panekeeper.state.log import progress
 from panekeeper.state.store import MemoryStore
 from panekeeper.state.table_roles import role_of
 
@@ -403,6 +404,7 @@ class Recording:
         beginning = self.beginning(start)
         ids = tuple(beginning.stores)
         packers = (port.checked(ids, None, quarantines=True)[1] for port in start.pipeline.ports)
+        progress.info("running batches %d to %d in memory", self.first, self.last)
         rehearsal = Rehearsal(start.pipeline, tuple(packers), beginning)
         for batch in given:
             rehearsal.rehearse(batch)

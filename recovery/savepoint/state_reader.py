@@ -16,6 +16,7 @@ from panekeeper.recovery.storage.delta_tables import session_for
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.codec import decode_header, decode_table
 from panekeeper.state.handler import HandlerState
+from panekeeper.state.log import progress
 from panekeeper.state.records import HANDLERS, LifecycleRecord, is_header
 from panekeeper.state.spark_store import TIMER
 from panekeeper.state.store import SEGMENTS
@@ -84,6 +85,7 @@ def decode_savepoint(
     """
     session = session_for((manifest.checkpoint, *(table.path for table in manifest.tables.values())), spark, s3)
     count = 0
+    progress.info("decoding the values of savepoint %s", manifest.name)
     with temporary_copy(archive, manifest) as folder:
         try:
             with format_of_state(session):

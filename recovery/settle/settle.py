@@ -81,6 +81,7 @@ from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.job_record import JobRecord, last_batches, read_tables
 from panekeeper.state.compatibility import as_recorded, compare_declarations
 from panekeeper.state.history import in_force
+from panekeeper.state.log import progress
 from panekeeper.state.prepared import TableWrite, as_computed, is_recorded
 from panekeeper.state.records import IntervalRecord
 from panekeeper.state.store import WindowStore
@@ -331,6 +332,7 @@ class _Work:
         nothing = spec.results_schema.empty_table()
         geometry = Geometry.of(require_supported(spec), spec.history)
         quarantine = self.tables["quarantine"]
+        progress.info("reading the quarantine %s", quarantine)
         late, refused = quarantined_rows(self.spark, quarantine, self.pipeline, reasons, since, self.window)  # 2
         pairs = pairs_of(geometry, keys, late)
         if not len(pairs.panes):
@@ -348,8 +350,11 @@ class _Work:
             int(place): Outcome.AHEAD if closed[place] else Outcome.OPEN for place in np.flatnonzero(~closed | ahead)
         }
         chosen = pairs.only(closed & ~ahead)
+        if len(chosen.panes):
+            progress.info("computing %d panes from all rows up to batch %d", len(chosen.panes), self.batch)
         after = results_of_all_rows(recorded, self.pipeline, keys, chosen) if len(chosen.panes) else nothing  # 3
         paths = [self.tables[role] for kind in ("log", "view") if (role := role_of(kind, self.window)) in self.tables]
+        progress.info("reading the last results in %s", " and ".join(paths))
         log, *view = last_results(self.spark, paths, spec, keys, pairs)
         return settled(spec, keys, pairs, waiting, log, view[0] if view else None, after)  # 4
 
@@ -358,6 +363,7 @@ class _Work:
     def write(self, rows: NewRows, require_held: Callable[[], None]) -> None:
         """Write results to the log, and to the view, if there is one."""
         if rows.log.num_rows:
+            progress.info("writing %d results", rows.log.num_rows)
             write = self._write_of(role_of("log", self.window))
             require_held()
             fault_point("during-settlement", 1, write.path)

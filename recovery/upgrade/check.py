@@ -52,6 +52,7 @@ from panekeeper.state.duration_text import us_text
 from panekeeper.state.errors import StateVersionError
 from panekeeper.state.handler import require_readable
 from panekeeper.state.history import in_force, upgraded
+from panekeeper.state.log import progress
 from panekeeper.state.prepared import as_computed
 from panekeeper.state.table_roles import has_results, window_of
 
@@ -226,6 +227,7 @@ def check_upgrade(
         if _may_have_handlers(job, before):
             with temporary_copy(archive, manifest) as folder:
                 handlers = _handlers(job, folder)
+    progress.info("comparing the job with %s", before.savepoint or before.checkpoint)
     spark, ports = job.pipeline.intake.df.sparkSession, job.pipeline.ports
     given = spark.conf.getAll
     declared_job = DeclaredJob(

@@ -25,6 +25,7 @@ from panekeeper.framework.builder.outputs import Computation, DeltaJob
 from panekeeper.framework.declarations.errors import PanekeeperError
 from panekeeper.framework.engine.session.spark_errors import first_line
 from panekeeper.recovery.errors import JobFileError
+from panekeeper.state.log import progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,6 +41,7 @@ class _StartReached(BaseException):
 def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None) -> DeltaJob:
     """Return the job that a file declares; `path.py:NAME` has another name than `job`. Raises `JobFileError`."""
     path, name = _split_name(os.fspath(file))
+    progress.info("loading the job file %s", path)
     with _block_query_starts(path) as started, _redirect_output_and_errors(path):
         try:
             found = getattr(_module(path), name or _NAME, None)

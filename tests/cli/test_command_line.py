@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import re
@@ -23,8 +24,10 @@ from panekeeper.cli.main import main, make_parser
 from panekeeper.framework.builder.places import qualified_path
 from panekeeper.framework.declarations.display import Result
 from panekeeper.framework.declarations.errors import DeclarationError, PanekeeperError
+from panekeeper.recovery.drill import DrillNames
 from panekeeper.recovery.errors import ArchiveError
 from panekeeper.recovery.storage.locations import files_at
+from panekeeper.state.log import progress
 from tests.project.sources import ROOT
 
 if TYPE_CHECKING:
@@ -135,6 +138,40 @@ def test_what_the_library_warns_of_is_printed_by_the_command(
     printed = capsys.readouterr()
     assert "savepoint one of job readings" in printed.out
     assert re.fullmatch(r"panekeeper savepoint: warning: .* could not be noted in it: .*denied\n", printed.err)
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("arguments", [["slow"], ["slow", "--json"]], ids=["text", "JSON"])
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_terminal_is_told_what_takes_long(
+    arguments: list[str],
+    stream: type[io.StringIO],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """On standard error, each step as it begins, and nothing that a terminal would obey; elsewhere nothing is said."""
+
+    def run(_: argparse.Namespace) -> Result:
+        progress.info("reading the quarantine %s", "out/\x1b[2J")
+        return DrillNames(drills=[])
+
+    monkeypatch.setitem(COMMANDS, "slow", Command(name="slow", help="", arguments=(), run=run))
+    for _ in range(2):
+        monkeypatch.setattr(sys, "stderr", told := stream())
+        assert main(arguments) == ExitCode.DONE
+        is_said = stream is Terminal and "--json" not in arguments
+        line = "panekeeper slow: reading the quarantine out/\\x1b[2J ...\n"
+        assert told.getvalue() == (line if is_said else "")
+        assert "reading" not in capsys.readouterr().out
+    monkeypatch.setattr(sys, "stderr", told := Terminal())
+    progress.info("of a program")
+    assert not told.getvalue()
 
 
 def test_a_reader_that_has_enough_ends_the_command_silently(job: FakeCheckpoint) -> None:

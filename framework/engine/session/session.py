@@ -39,6 +39,7 @@ from panekeeper.framework.engine.session.settings import (
     STATE_SETTINGS,
     WRITE_SETTINGS,
 )
+from panekeeper.state.log import progress
 
 # A user's value is added to ours, it does not replace it.
 _JOINED = {"spark.jars": ",", "spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " "}
@@ -91,6 +92,7 @@ def session(
     builder = SparkSession.builder.appName(app_name)
     running = _running()
     if running is None:
+        progress.info("starting Spark")
         given = _settings_of_a_start(given, cores=cores, s3=bool(s3), kafka=bool(kafka))
         if not is_submitted():
             start_java({"spark.app.name": app_name, **given})

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from panekeeper.framework.builder.places import qualified_path
-from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.errors import DeclarationError, SetupError
 from panekeeper.framework.engine.session.java_libraries import cache_folder
 from panekeeper.framework.engine.session.s3_settings import s3_settings
 from panekeeper.framework.engine.session.session import _fits_socket_names, session, spark_settings
@@ -73,6 +73,19 @@ def test_a_name_that_is_no_spark_setting_is_refused() -> None:
     """A misspelt argument would otherwise be taken for a setting and do nothing."""
     with pytest.raises(DeclarationError, match="core is not a Spark setting"):
         session("typo", core=2)
+
+
+def test_a_start_of_spark_is_told(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """By whatever starts one, before anything that takes long: so does each command that does."""
+
+    def refuse(**_: object) -> None:
+        raise SetupError("there is no Java")
+
+    monkeypatch.setattr(f"{session.__module__}._running", lambda: None)
+    monkeypatch.setattr(f"{session.__module__}.check_environment", refuse)
+    with caplog.at_level("INFO", "panekeeper.progress"), pytest.raises(SetupError, match="there is no Java"):
+        session()
+    assert caplog.messages == ["starting Spark"]
 
 
 def test_the_cache_folder_can_be_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
