@@ -32,7 +32,7 @@ _OUTCOMES = {
     "admitted": "in time",
     "refined_late": "late, pane fired again",
     "dropped_late": "too late",
-    "quarantined": "quarantined",
+    "quarantined": "bad",
     "outside": "in no pane",
     "repeated": "repeated",
 }
@@ -64,17 +64,18 @@ def page(found: Figures) -> str:
 def _tiles(found: Figures) -> str:
     status, ran = found.status, found.batches
     read = sum(sum(one.rows.values()) for one in ran)
-    late, refused = (sum(one.rows.get(name, 0) for one in ran) for name in ("refined_late", "quarantined"))
-    dropped = sum(one.rows.get("dropped_late", 0) for one in ran)
+    late, too_late, bad = (
+        sum(one.rows.get(name, 0) for one in ran) for name in ("refined_late", "dropped_late", "quarantined")
+    )
     times = sorted(one.seconds for one in ran)
     tiles = {
         "last batch": None if status.last_commit is None else f"{status.last_commit:,}",
         "rows": f"{read:,}",
         "results": f"{sum(one.firings for one in ran):,}",
         "late": f"{late:,}",
-        "too late": f"{dropped:,}",
+        "too late": f"{too_late:,}",
         "missed panes": f"{missed:,}" if (missed := sum(one.missed_panes for one in ran)) else None,
-        "quarantined": f"{refused:,}",
+        "bad": f"{bad:,}",
         "open panes": next((f"{one.open_panes:,}" for one in reversed(ran) if one.open_panes is not None), None),
         "median batch": duration_text(round(times[len(times) // 2], 2)) if times else None,
         "behind the present": None if status.watermark_lag is None else duration_text(status.watermark_lag),
@@ -160,9 +161,9 @@ def _rows(found: Figures) -> Iterator[str]:
     firings = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.firings.items()))
     text = "What became of the rows of each batch." + (f" Results in the log: {firings}." if firings else "")
     table = _table(
-        ("batch", "began", "rows", "late", "results", "watermark", "plan", "tables", "open panes"),
+        ("batch", "began", "rows", "late", "too late", "results", "watermark", "plan", "tables", "open panes"),
         [_batch_row(one) for one in reversed(ran[-40:])],
-        ("batch", "rows", "late", "results", "plan", "tables", "open panes"),
+        ("batch", "rows", "late", "too late", "results", "plan", "tables", "open panes"),
     )
     details = f"<details><summary>The last {min(40, len(ran))} as a table</summary>{table}</details>"
     yield _card("Rows", text, _legend(keys) + picture + details)
@@ -173,7 +174,8 @@ def _batch_row(one: Batch) -> tuple[str, ...]:
         f"{one.number:,}",
         format_time(one.at),
         f"{sum(one.rows.values()):,}",
-        f"{one.rows.get('refined_late', 0) + one.rows.get('dropped_late', 0):,}",
+        f"{one.rows.get('refined_late', 0):,}",
+        f"{one.rows.get('dropped_late', 0):,}",
         f"{one.firings:,}",
         "" if one.watermark is None else format_time(one.watermark),
         duration_text(one.plan_seconds),
@@ -197,8 +199,8 @@ def _lateness(found: Figures) -> Iterator[str]:
     if found.late_seconds:
         names, counts = _histogram(found.late_seconds)
         dropped = [Series(kind="dropped_late", name="rows", values=counts)]
-        chart = _chart(lambda width: bars("Rows that were dropped", names, dropped, width, count_text), _HALF)
-        text = "Rows that were dropped, by how far they were behind the watermark."
+        chart = _chart(lambda width: bars("Rows that came too late", names, dropped, width, count_text), _HALF)
+        text = "Rows that came too late, by how far they were behind the watermark."
         yield _card("How late", text, chart, half=True)
 
 
@@ -256,7 +258,7 @@ def _errors(found: Figures) -> Iterator[str]:
             for one in found.refusals
         ]
         table = _table(("reason", "rows", "last at", "last detail"), rows, ("rows",))
-        yield _card("Quarantine", "What joined no window, or could not be computed.", table)
+        yield _card("Quarantine", "What came too late, was bad, or could not be computed.", table)
 
 
 def _downtimes(found: Figures) -> Iterator[str]:

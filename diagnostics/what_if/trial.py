@@ -95,7 +95,7 @@ class Figures(Results):
         rows: how many came in.
         refined_late: how many came after their pane had fired, and are in a refinement.
         dropped_late: how many came after all their panes were closed, and are in no result.
-        quarantined: how many the intake has refused.
+        quarantined: how many were bad, and so refused by the intake.
     """
 
     rows: int
@@ -189,9 +189,9 @@ def _compared_fields(one: Trial | TriedWindow) -> dict[str, Any]:
 
 _FIGURES = {
     "rows": "rows",
-    "quarantined": "quarantined",
+    "quarantined": "bad",
     "refined_late": "late, in a refinement",
-    "dropped_late": "late, dropped",
+    "dropped_late": "too late",
     "results": "results",
     "refinements": "refinements",
 }

@@ -45,8 +45,8 @@ class Figures:
             "open panes": "not known" if self.open_panes is None else f"{self.open_panes:,}",
             "firings": f"{self.firings:,}",
             "late": f"{self.late:,}",
-            "dropped": f"{self.dropped:,}",
-            "quarantined": f"{self.quarantined:,}",
+            "too late": f"{self.dropped:,}",
+            "bad": f"{self.quarantined:,}",
         }
 
 

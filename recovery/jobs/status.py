@@ -89,9 +89,9 @@ class JobStatus(Result):
         counted_since: when the run began whose rows are counted below.
         rows: how many rows were read since then.
         late: of these, how many refined a pane that had fired.
-        dropped: how many came too late.
+        dropped: how many came too late for all of their panes; they are in the quarantine.
         missed_panes: how often a row that was kept came too late for one of its panes, which lacks it.
-        quarantined: how many were set aside before the windows.
+        quarantined: how many were bad, and so refused before the windows; they are in the quarantine.
         errors: how many rows, results and firings could not be computed since then, by reason.
         open_panes: panes that still take rows, one of several partitions once; None if that is not known, as before the
             first batch of a run.
@@ -153,7 +153,7 @@ class JobStatus(Result):
             {"rows/s": self.rows_per_second, "rows behind": self.rows_behind, "open panes": self.open_panes}
         )
         since = f"since its start at {self.counted_since}: " if self.counted_since else ""
-        counts = {"rows": self.rows, "late": self.late, "too late": self.dropped, "quarantined": self.quarantined}
+        counts = {"rows": self.rows, "late": self.late, "too late": self.dropped, "bad": self.quarantined}
         yield from (f"{since}{line}" for line in _counts_lines(counts | {"missed panes": self.missed_panes or None}))
         if self.errors:
             errors = ", ".join(f"{reason} {count:,}" for reason, count in self.errors.items())

@@ -42,7 +42,7 @@ def described(
         "too late": status.dropped,
         "missed panes": status.missed_panes or None,
         "outside": status.outside or None,
-        "quarantined": status.quarantined,
+        "bad": status.quarantined,
         "repeated": status.repeated or None,
         "state": None if size is None else format_bytes(size),
         "errors": status.errors or None,

@@ -52,11 +52,11 @@ class Status(Displayed):
         open_panes: panes that still take rows, a pane of several partitions once; sessions and live partitions by each,
             of windows by row the rows that are kept; None until each key group has reported since the start.
         late: rows that came after their pane had fired and refined it.
-        dropped: rows that came after all their panes had closed; they are in the quarantine.
+        dropped: rows that came too late, after all their panes had closed; they are in the quarantine.
         missed_panes: how often a row that was kept came too late for one of its panes, once for each pane: it is in its
             other panes, and that one lacks it.
         outside: rows that lie in no pane (a window with gaps).
-        quarantined: rows set aside before the windows, with their reason.
+        quarantined: bad rows, refused before the windows; they are in the quarantine, too, with their reason.
         repeated: rows that repeat the id of one before them (`dedupe=`).
         firings: rows added to the log.
         errors: how many rows, results and firings could not be computed, by the reason that the quarantine gives; in

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -84,6 +85,19 @@ def test_refused_rows_are_counted_by_reason_and_late_ones_by_how_late_they_were(
     assert found.late_seconds == [timedelta(hours=2, minutes=10).total_seconds()]
     assert [(one.batch, one.clean) for one in found.outages] == [(3, False)]
     assert found.firings == {"WATERMARK": 4, "LATE": 2}
+
+
+def test_late_rows_too_late_rows_and_bad_rows_are_told_apart(recorded: Recorded) -> None:
+    """By these words, as status has them: all but the first are in the quarantine."""
+    page = report(recorded.root, open_panes=False).html
+    words = {"refined_late": "late", "dropped_late": "too late", "quarantined": "bad"}
+    rows = {name: sum(one.rows[name] for one in figures(recorded).batches) for name in words}
+    for name, word in words.items():
+        assert f"<li><b>{rows[name]}</b>{word}</li>" in page
+    assert '<li><i class="key-quarantined"></i>bad</li>' in page
+    assert '<th class="n">late</th><th class="n">too late</th>' in page
+    assert "What came too late, was bad, or could not be computed." in page
+    assert not re.search(r">[^<]*\b(dropped|quarantined)\b", page.partition("</style>")[2])
 
 
 def test_rows_that_were_late_for_some_of_their_panes_are_told(recorded: Recorded) -> None:

@@ -59,13 +59,13 @@ def test_counts_are_those_since_a_start_and_say_since_when(checkpoint: LocalFold
     lease.release("ended")
     lines = str(status(whole(checkpoint))).splitlines()
     assert "rows/s" not in "".join(lines)
-    assert "since its start at 2024-05-01T10:01:00Z: rows: 0, late: 0, too late: 0, quarantined: 0" in lines
+    assert "since its start at 2024-05-01T10:01:00Z: rows: 0, late: 0, too late: 0, bad: 0" in lines
     counted = replace(
         status(whole(checkpoint)), rows=5, late=None, missed_panes=3, errors={"USER_ERROR": 2}, open_panes=8
     )
     *_, now, since, errors, _ = str(counted).splitlines()
     assert now == "open panes: 8"
-    assert since.endswith("10:01:00Z: rows: 5, too late: 0, quarantined: 0, missed panes: 3")
+    assert since.endswith("10:01:00Z: rows: 5, too late: 0, bad: 0, missed panes: 3")
     assert errors == "since its start at 2024-05-01T10:01:00Z: could not be computed: USER_ERROR 2"
     before = str(replace(counted, counted_since=None))
     assert "\nrows: 5, too late: 0" in before

@@ -100,6 +100,8 @@ def test_a_job_is_shown_with_its_watermark_against_the_present() -> None:
     assert title == "job fares: running"
     assert shown["behind the present"] == "1m 30s"
     assert (shown["left"], shown["late"]) == ("10 files", 0)
+    _, counted = described(status(late=4, dropped=1, quarantined=3), "/c", now=now, report={}, progress=None)
+    assert [counted[name] for name in ("late", "too late", "bad")] == [4, 1, 3]
     _, ended = described(status(watermark=None), "/c", now=now, report={"error": "no space"}, progress=None)
     assert (ended["behind the present"], ended["error"], ended.get("left")) == (None, "no space", None)
 
