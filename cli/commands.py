@@ -160,7 +160,7 @@ def _why(options: Namespace) -> Result:
 
 
 def _diff(options: Namespace) -> Result:
-    from panekeeper.diagnostics.inspector.diff import changes, windows_of
+    from panekeeper.diagnostics.inspector.diff import changes, end_of_panes, windows_of
     from panekeeper.diagnostics.inspector.shown import ChangedResults, Changes
     from panekeeper.recovery.rows_as_json import first_rows
 
@@ -179,7 +179,8 @@ def _diff(options: Namespace) -> Result:
 
     opened = first_rows(call(changes, options, **between), options.limit)
     windows = [options.window] if options.window else windows_of(options.place, between["after"], s3=options.s3)
-    return Changes(**opened, results=tuple(map(results_of, windows or [None])))
+    end = call(end_of_panes, options, **between)
+    return Changes(**opened, end=end, results=tuple(map(results_of, windows or [None])))
 
 
 def _report(options: Namespace) -> Result:

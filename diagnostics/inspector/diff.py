@@ -149,6 +149,19 @@ def _open_at(
         return state, open_rows(state, of_panes or state.ports, key)
 
 
+def end_of_panes(
+    place: Location, before: int | str, after: int | str, *, window: str | None = None, s3: S3Options | None = None
+) -> str | None:
+    """Return what panes that went between two batches have become; None of savepoints, or if `after` is the earlier.
+
+    A pane leaves the state as it closes. A session also does as another one takes its rows.
+    """
+    if isinstance(before, str) or isinstance(after, str) or after <= before:
+        return None
+    with opened(place, window=window, batch=after, s3=s3) as state:
+        return "closed or merged" if any(port.is_session for port in state.ports) else "closed"
+
+
 # Results
 
 

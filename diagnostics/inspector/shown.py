@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from panekeeper.framework.declarations.display import Part, format_number
 from panekeeper.recovery.rows_as_json import FirstRows
@@ -101,10 +101,22 @@ class ChangedResults(_ChangedRows):
 
 @dataclass(frozen=True, kw_only=True)
 class Changes(_ChangedRows):
-    """What has changed between two states: of what is open, and of the results of each window."""
+    """What has changed between two states: of what is open, and of the results of each window.
+
+    `end` is what a pane that went has become; None: that is not known.
+    """
 
     results: tuple[ChangedResults, ...]
     if_none: str = "no differences in what is open"
+    end: str | None = None
+    _not_in_json: ClassVar[Collection[str]] = ("if_none", "end")
+
+    def row_shown(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a row as of any change; of a pane that went, what has become of it, too."""
+        shown = super().row_shown(row)
+        if self.end is None or row["change"] != "went" or "state" not in shown:
+            return shown
+        return {**shown, "state": f"{shown['state']} -> {self.end}"}
 
     def fields(self) -> dict[str, Any]:
         """Return them as JSON-able fields."""

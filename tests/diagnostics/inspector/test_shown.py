@@ -82,6 +82,13 @@ def test_a_difference_is_printed_with_what_was_before() -> None:
         "a  changed  3      4 -> 5",
         "a  went     3      4",
     ]
+    ended = replace(shown, end="closed")
+    assert ended.fields() == shown.fields()
+    assert str(ended).splitlines()[:3] == [
+        "k  change   rows    state",
+        "a  changed  1 -> 2  late",
+        "b  went     1       late -> closed",
+    ]
     hour = ChangedResults(window="hour", rows=[], more=False)
     day = replace(hour, window="day", why_not="they are gone")
     assert day.fields() == {"window": "day", "rows": [], "more": False, "why_not": "they are gone"}
