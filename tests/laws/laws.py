@@ -102,7 +102,7 @@ def same_without_other_partitions(base: Play, history: History) -> None:
     if not others:
         return
     moves_all = declaration.follows or "arrival_time" in declaration.options  # 6.5, 1.2: rows move what is of all
-    moves_all |= bool(declaration.options.keys() & {"punctuation", "marks"})  # 2.3: and so do marks
+    moves_all |= any(one.keys() & {"punctuation", "marks"} for one in _streams(declaration))  # 2.3: and so do marks
     items, ends = list[Any](), list[_End]()
     for one, end in zip(base.case.items, base.case.ends, strict=True):
         if isinstance(one, _Row) and not _is_same(one.row, own, names):
@@ -188,7 +188,8 @@ def same_with_more_ticks(base: Play, history: History) -> None:
 # c. Aggregates and operators see the same.
 
 MOMENTS = ("agg.stddev", "agg.variance", "agg.skewness", "agg.covariance", "agg.corr")
-"""Not exact even where the values are eighths: so the last bits tell whether an arrival window keeps its rows (11)."""
+SUMS = ("agg.sum", "agg.mean", "agg.weighted_mean")
+"""Of floats, neither is exact: so the last bits tell whether an arrival window keeps its rows (11)."""
 
 
 def aggregates_see_what_an_operator_sees(base: Play, _: History) -> None:
@@ -200,8 +201,9 @@ def aggregates_see_what_an_operator_sees(base: Play, _: History) -> None:
     if window.get("results") == "discarding" or window.get("fires_when"):  # which need no rows
         return
     with_rows = Play(declaration.but(aggregates={**own, "rows": call("agg.collect", "n")}), base.case)
-    inexact = MOMENTS if declaration.kind == ARRIVAL else ()
-    left_out = frozenset(columns_of(declaration, (*DEPENDS_ON_PATH, *inexact))) | {"rows"}
+    inexact = {name for name, one in own.items() if one.name in MOMENTS or (one.name in SUMS and "w" in one.args)}
+    left_out = frozenset({"rows", *columns_of(declaration, DEPENDS_ON_PATH)})
+    left_out |= inexact if declaration.kind == ARRIVAL else frozenset()
     require_same(
         "an aggregate that is added changes no other one",
         base,
