@@ -38,9 +38,12 @@ def newest(rows: list[tuple[Any, ...]]) -> dict[tuple[str, str], tuple[int, int]
 
 
 @pytest.mark.extended
-def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readings, tmp_path: Path) -> None:
+def test_late_rows_are_settled_once_through_a_kill_and_a_restore(
+    readings: Readings, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Log and view are those of a run in which no row was late. A dry run, or a second one, writes nothing.
 
+    What takes long is told as it begins.
     A restore to a savepoint from before takes the settlement back, and it can be made again.
     """
     for rows in (*FILES, LATE, END):
@@ -51,7 +54,11 @@ def test_late_rows_are_settled_once_through_a_kill_and_a_restore(readings: Readi
     assert {row["reason"] for row in readings.rows("log_quarantine")} == {"LATE", "NULL_EVENT_TIME"}
     savepoint(readings.checkpoint, "before", to=tmp_path / "saved", decode=False)
 
-    preview = settle(readings.checkpoint, job, since="2020-01-01T00:00", reason="LATE", dry_run=True)
+    with caplog.at_level("INFO", "panekeeper.progress"):
+        preview = settle(readings.checkpoint, job, since="2020-01-01T00:00", reason="LATE", dry_run=True)
+    told = [one.getMessage() for one in caplog.records if one.name == "panekeeper.progress"]
+    assert [one.partition(" ")[0] for one in told] == ["reading", "computing", "reading"]
+    assert told[0] == f"reading the quarantine {readings.folder / 'log_quarantine'}"
     shown = {
         (one.key["sensor"], f"{one.pane_start:%H:%M}"): (one.before and one.before["total"], one.after["total"])
         for one in preview.panes
