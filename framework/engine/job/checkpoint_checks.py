@@ -50,7 +50,7 @@ def check_session(spark: SparkSession, places: Collection[str]) -> None:
     prepare_workers(spark)
     require_packages(spark)
     if any(is_s3(place) for place in places):
-        require_libraries(spark, S3)
+        require_libraries(S3)
 
 
 def require_separate_folders(checkpoint: str, tables: Mapping[str, str | None]) -> None:

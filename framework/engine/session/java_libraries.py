@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -28,9 +28,6 @@ from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.session.environment import DELTA_VERSION, class_is_loadable, spark_series
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
 from panekeeper.framework.engine.session.settings import DELTA_EXTENSION, DELTA_SETTINGS
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _SERIES = spark_series(pyspark.__version__)
 _HADOOP_VERSION = "3.4.2" if _SERIES == "4.1" else "3.5.0"  # Spark's own
@@ -134,15 +131,29 @@ KAFKA = JavaLibraries(
     classes=("org.apache.spark.sql.kafka010.KafkaSourceProvider",),
 )
 
+_RESTART = "Restart the Python process, or the kernel of the notebook, and take the session from"
+"""What to do where the Java side of a process lacks libraries."""
 
-def require_libraries(spark: SparkSession, libraries: JavaLibraries) -> None:
-    """Raise `SetupError` unless the Java side of a running session has some libraries."""
-    for name in libraries.classes:
-        if not class_is_loadable(spark._jvm, name):  # noqa: SLF001 -- only the Java side can check its classes
-            raise SetupError(
-                f"this Spark session has no access to {libraries.what} (no class {name}). Stop it, and start one with "
-                f"panekeeper.session({libraries.option}=True)"
-            )
+
+def require_libraries(libraries: JavaLibraries) -> None:
+    """Raise `SetupError` unless the Java side of this process, which runs, has some libraries.
+
+    It outlives the sessions, and has those with which it was started. What a later session names goes to executors
+    only, so the message has what works: a new process, or another `spark-submit`.
+    """
+    jvm: Any = SparkContext._jvm  # noqa: SLF001 -- only the Java side can check its classes
+    missing = [name for name in libraries.classes if not class_is_loadable(jvm, name)]
+    if missing and is_submitted():
+        raise SetupError(
+            f"spark-submit started this program without {libraries.what} ({missing[0]} is missing): add "
+            f"`--packages {','.join(libraries.packages)}`, or its files by `--jars` where there is no network"
+        )
+    if missing:
+        option = libraries.option and f"{libraries.option}=True"
+        raise SetupError(
+            f"Spark's Java runs in this process already, without {libraries.what} ({missing[0]} is missing), and takes "
+            f"no more libraries. {_RESTART} panekeeper.session({option}) before anything else starts Spark"
+        )
 
 
 def require_delta(settings: Mapping[str, str | None], *, has_classes: bool) -> None:
@@ -157,9 +168,15 @@ def require_delta(settings: Mapping[str, str | None], *, has_classes: bool) -> N
         return
     package = {} if has_classes else {"spark.jars.packages": DELTA.packages[0]}
     lines = "".join(f'\n    .config("{name}", "{value}")' for name, value in (package | lacking).items())
+    if has_classes:
+        raise SetupError(
+            "this Spark session has no Delta. Stop it, and take it from panekeeper.session(), or build it with what it "
+            f"lacks (spark-submit takes the same by --conf):{lines}"
+        )
     raise SetupError(
-        "this Spark session has no Delta. Take it from panekeeper.session(), or stop it and build it with what it "
-        f"lacks (spark-submit takes the same by --conf):{lines}"
+        f"this Spark session has no Delta, and the Java that runs in this process takes no more libraries. {_RESTART} "
+        "panekeeper.session() before anything else starts Spark, or build it with what this one lacks (spark-submit "
+        f"takes the same by --conf):{lines}"
     )
 
 
@@ -174,14 +191,9 @@ def submitted_settings() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def require_given(libraries: JavaLibraries) -> None:
-    """Raise `SetupError` unless `spark-submit` was given these libraries; the message has the option that adds them."""
-    jvm: Any = SparkContext._jvm  # noqa: SLF001 -- only the Java side can check its classes
-    if missing := [name for name in libraries.classes if not class_is_loadable(jvm, name)]:
-        raise SetupError(
-            f"spark-submit started this program without {libraries.what} ({missing[0]} is missing): add "
-            f"`--packages {','.join(libraries.packages)}`, or its files by `--jars` where there is no network"
-        )
+def java_runs() -> bool:
+    """Return whether this process has a Java side, with or without a session."""
+    return SparkContext._gateway is not None  # noqa: SLF001 -- it outlives the sessions, and no public call tells
 
 
 def cached_jars(libraries: JavaLibraries) -> list[Path]:

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
+from panekeeper.framework.engine.session.java_libraries import java_runs
 from panekeeper.state.log import logger
 
 _OF_EACH_QUERY = b"Starting Streaming TransformWithStateInPandas Python worker.\n\n"
@@ -73,7 +74,7 @@ class JavaOutput:
 
 def start_java(settings: Mapping[str, str]) -> None:
     """Start the Java machine of this process with these settings of Spark, unless it has one."""
-    if SparkContext._gateway is not None:  # noqa: SLF001 -- it outlives the sessions, and no public call tells
+    if java_runs():
         return
     conf = SparkConf(loadDefaults=False)
     for name, value in settings.items():

@@ -24,7 +24,7 @@ from panekeeper.framework.engine.session.java_libraries import (
     JavaLibraries,
     cached_jars,
     is_submitted,
-    require_given,
+    java_runs,
     require_libraries,
     spark_home,
     submitted_settings,
@@ -82,28 +82,30 @@ def session(
 
     Raises:
         DeclarationError: a setting's name does not begin with `spark.`.
-        SetupError: Java, a package or a Java library is missing or wrong, or a session without Delta, or without
-            S3 or Kafka where it is wanted, is already running in this process.
+        SetupError: Java, a package or a Java library is missing or wrong, or this process has started Spark without
+            Delta, or without S3 or Kafka where it is wanted: its Java side stays when the session is stopped, and takes
+            no more libraries.
     """
     for name in conf:
         if not name.startswith("spark."):
             raise DeclarationError(f"{name} is not a Spark setting: the names of settings begin with `spark.`")
     given = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in conf.items()}
     builder = SparkSession.builder.appName(app_name)
+    wanted = [DELTA, *([S3] if s3 else []), *([KAFKA] if kafka else [])]
+    if java_runs():
+        for libraries in wanted:
+            require_libraries(libraries)
     running = _running()
     if running is None:
         progress.info("starting Spark")
-        given = _settings_of_a_start(given, cores=cores, s3=bool(s3), kafka=bool(kafka))
+        given = _settings_of_a_start(given, wanted, cores=cores, s3=bool(s3))
         if not is_submitted():
             start_java({"spark.app.name": app_name, **given})
     elif DELTA_EXTENSION not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
-            "A Spark session without Delta is already running in this process: stop it first, or start it with "
-            "panekeeper.session()."
+            "a Spark session without Delta's settings runs in this process already. Stop it, and call "
+            "panekeeper.session() then"
         )
-    else:
-        for libraries in _wanted(s3=bool(s3), kafka=bool(kafka)):
-            require_libraries(running, libraries)
     for name, value in given.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -119,17 +121,15 @@ def _running() -> SparkSession | None:
         return None
 
 
-def _wanted(*, s3: bool, kafka: bool) -> list[JavaLibraries]:
-    return [*([S3] if s3 else []), *([KAFKA] if kafka else [])]
-
-
-def _settings_of_a_start(given: dict[str, str], *, cores: int | str, s3: bool, kafka: bool) -> dict[str, str]:
+def _settings_of_a_start(
+    given: dict[str, str], wanted: list[JavaLibraries], *, cores: int | str, s3: bool
+) -> dict[str, str]:
     check_environment(given_delta=is_submitted())
-    wanted, jars = [DELTA, *_wanted(s3=s3, kafka=kafka)], []
+    jars = []
     if is_submitted():
         given = submitted_settings() | given
         for libraries in wanted:
-            require_given(libraries)
+            require_libraries(libraries)
     else:
         jars = [jar for libraries in wanted for jar in cached_jars(libraries)]
     master = given.setdefault("spark.master", f"local[{cores}]")

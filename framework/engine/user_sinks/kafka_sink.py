@@ -77,7 +77,7 @@ class KafkaSink:
         """
         if unknown := [name for name in self._key_columns if name not in schema.names]:
             raise DeclarationError(f"KafkaSink: key is {unknown[0]!r}, but the results have only {schema.names}")
-        require_libraries(spark, KAFKA)
+        require_libraries(KAFKA)
         require_topic(spark, self.topic, self.options)
 
     def commit(self, results: DataFrame, *, writer: str, batch: int) -> None:

@@ -15,7 +15,7 @@ from panekeeper.framework.engine.session.session import SHORT_LIVED
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 from pyspark.sql import SparkSession, functions as F
-from panekeeper import TimeInterval, agg, windowed
+from panekeeper import SetupError, TimeInterval, agg, session, windowed
 
 builder = SparkSession.builder.master("local[2]").config("spark.sql.session.timeZone", "America/New_York")
 builder = builder.config("spark.jars", JARS).config("spark.ui.enabled", "false")
@@ -40,6 +40,10 @@ view = spark.read.format("delta").load(FOLDER + "/view").collect()
 found = {(row.pane_start, row.pane_end, row.n) for row in view}
 print("DAYS", len(view), found == {one for one in expected if one[2] > 1}, found, expected)
 spark.stop()
+try:
+    session(kafka=True)
+except SetupError as error:
+    print(error)
 """
 
 WITH_A_FUNCTION = """
@@ -79,7 +83,8 @@ def test_a_session_of_ones_own_needs_no_setting_for_python_and_says_nothing(tmp_
     """The workers run the Python of the program, and not the python3 of the shell; no key group is said to be new.
 
     Times without a zone have the days of their own calendar, as in Spark's window(): in New York, where this day has no
-    02:30, too; and in a session in which `timestamp` means such times.
+    02:30, too; and in a session in which `timestamp` means such times. When it is stopped, its Java side stays as it
+    is: a session that needs more is refused at once.
     """
     program = tmp_path / "own.py"
     jars = ",".join(map(str, cached_jars(DELTA)))
@@ -88,6 +93,7 @@ def test_a_session_of_ones_own_needs_no_setting_for_python_and_says_nothing(tmp_
     command = [sys.executable, str(program)]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
     assert "DAYS 1 True" in ran.stdout, ran.stdout[-2000:] + ran.stderr[-4000:]
+    assert "Spark's Java runs in this process already, without Kafka" in ran.stdout
     assert "contain a value" not in ran.stderr
     assert "TimerStateImpl" not in ran.stderr
 

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pyspark
 import pytest
+from pyspark import SparkContext
 
 from panekeeper.framework.declarations.errors import SetupError
 from panekeeper.framework.engine.session import java_libraries
-from panekeeper.framework.engine.session.java_libraries import JavaLibraries, cached_jars, require_delta, spark_home
+from panekeeper.framework.engine.session.java_libraries import (
+    DELTA,
+    KAFKA,
+    S3,
+    JavaLibraries,
+    cached_jars,
+    require_delta,
+    require_libraries,
+    spark_home,
+)
 from panekeeper.framework.engine.session.s3_settings import FILE_MANAGER
+from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.session.settings import DELTA_SETTINGS
 from panekeeper.framework.engine.session.spark_folder import ON_DISK, file_manager
 
@@ -46,7 +59,47 @@ def test_a_session_without_delta_is_told_all_that_it_lacks_at_once(
     assert said.count('.config("') == lines
     assert all((f'.config("{name}", "{wanted}")' in said) != has_settings for name, wanted in DELTA_SETTINGS.items())
     assert ("io.delta:delta-spark_" in said) != has_classes
+    assert ("Stop it, and take it from" in said) == has_classes  # else another session of the process lacks it, too
+    assert ("Restart the Python process, or the kernel of the notebook" in said) != has_classes
     require_delta({name: f"mine.Other,{wanted}" for name, wanted in DELTA_SETTINGS.items()}, has_classes=True)
+
+
+def java_with(*libraries: JavaLibraries) -> Any:
+    """What a process has of its Java side: a gateway to one that has the classes of some libraries."""
+    known = {name for one in libraries for name in one.classes}
+    utils = SimpleNamespace(classIsLoadable=known.__contains__)
+    util = SimpleNamespace(Utils=utils)
+    return SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(spark=SimpleNamespace(util=util))))
+
+
+@pytest.mark.parametrize(
+    ("has", "wanted", "said"),
+    [
+        ([], {}, r"without Delta \(io\.delta.*\. Restart the Python process, .*panekeeper\.session\(\) before"),
+        ([DELTA], {"s3": True}, r"without S3 \(org.*\. Restart .*panekeeper\.session\(s3=True\) before anything else"),
+        ([DELTA, S3], {"s3": True, "kafka": True}, r"without Kafka \(org.*\. Restart .*\.session\(kafka=True\)"),
+    ],
+)
+def test_java_that_runs_without_a_library_gets_no_session(
+    monkeypatch: pytest.MonkeyPatch, has: list[JavaLibraries], wanted: dict[str, Any], said: str
+) -> None:
+    """Before anything is fetched or started, with one message: Java stays when its session is stopped."""
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    monkeypatch.setattr(SparkContext, "_gateway", object())
+    monkeypatch.setattr(SparkContext, "_jvm", java_with(*has))
+    with pytest.raises(SetupError, match=said) as refused:
+        session(**wanted)
+    assert "\n" not in str(refused.value)
+    for one in has:
+        require_libraries(one)
+
+
+def test_a_submitted_program_without_a_library_names_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its Java side is the parent, which another call of `spark-submit` starts."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(SparkContext, "_jvm", java_with(DELTA))
+    with pytest.raises(SetupError, match=r"without Kafka .*add `--packages org\.apache\.spark:spark-sql-kafka"):
+        require_libraries(KAFKA)
 
 
 def test_the_view_is_made_once(cache: Path) -> None:
