@@ -228,7 +228,7 @@ def _cast_to_fit(column: str, of_column: pa.DataType, kind: str) -> str:
     elif kind not in ("sum", "mean", "quantiles", "histogram", *_STATISTICS):
         cast = ""
     elif types.is_string(of_column):
-        cast = f'F.col("{column}").cast("double")'
+        cast = f'F.col("{column}").try_cast("double")'
     elif types.is_boolean(of_column):
         cast = f'F.col("{column}").cast("int")'
     elif types.is_timestamp(of_column):

@@ -44,13 +44,13 @@ END_OF_FILE = "end_of_file"
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _CASTS_TO_SUBTRACT = {
-    "date": "timestamp",
-    "timestamp_ntz": "timestamp",
-    "string": "double",
-    "decimal": "double",
-    "boolean": "integer",
+    "date": 'cast("timestamp")',
+    "timestamp_ntz": 'cast("timestamp")',
+    "string": 'try_cast("double")',
+    "decimal": 'cast("double")',
+    "boolean": 'cast("integer")',
 }
-"""Type of a column that a policy cannot subtract -> what it can be cast to."""
+"""Type of a column that a policy cannot subtract -> what it can be cast by, without an error for any value."""
 _KAFKA = {"topic": "string", "partition": "int", "offset": "bigint"}
 """Columns of Spark's source for Kafka, and their types."""
 _DIGITS = 18
@@ -225,8 +225,8 @@ class Intake:
         of_column = self.type_of(name)
         kind = of_column.typeName()
         if kind not in policy.column_types:
-            target = _CASTS_TO_SUBTRACT.get(kind)
-            cast = f': df.withColumn("{name}", F.col("{name}").cast("{target}"))' if target else ""
+            to = _CASTS_TO_SUBTRACT.get(kind)
+            cast = f': df.withColumn("{name}", F.col("{name}").{to})' if to else ""
             raise DeclarationError(
                 f"{type(policy).__name__} computes with {name!r}, which is a {kind}; give a column of numbers or "
                 f"timestamps{cast}"
@@ -235,7 +235,7 @@ class Intake:
             cast = f"decimal({_DIGITS},{min(of_column.scale, _DIGITS // 2)})"
             raise DeclarationError(
                 f"{type(policy).__name__} computes with {name!r}, which is a {of_column.simpleString()}; it takes "
-                f'decimals of up to {_DIGITS} digits: df.withColumn("{name}", F.col("{name}").cast("{cast}"))'
+                f'decimals of up to {_DIGITS} digits: df.withColumn("{name}", F.col("{name}").try_cast("{cast}"))'
             )
         policy.check_column(kind)
 
@@ -303,7 +303,8 @@ def _require_timestamp(what: str, name: str, kind: DataType) -> None:
             f'milliseconds: df.withColumn("{name}", {millis})'
         )
     elif kind.typeName() == "string":
-        advice = f'; cast it first: df.withColumn("{name}", F.to_timestamp("{name}", "yyyy-MM-dd HH:mm:ss"))'
+        read = f'F.try_to_timestamp("{name}", F.lit("yyyy-MM-dd HH:mm:ss"))'  # null for a text that is no time
+        advice = f'; read it into a new column, and give that: df.withColumn("{name}_time", {read})'
     elif isinstance(kind, TimestampNTZType) or kind.typeName() == "date":
         to = "timestamp_ntz" if what == "event_time" else "timestamp"
         advice = f'; cast it first: df.withColumn("{name}", F.col("{name}").cast("{to}"))'
