@@ -4,7 +4,6 @@ What may be declared, step by step:
 
 windowed.py         Which rows come from a stream, into which windows, and what is computed? `windowed(...)`
 ports.py            Which streams are the ports of one operator, or of a join? `ports(...)`
-steps.py            Which step comes next, and what is a user told who calls another one?
 outputs.py          Where do results go, and how does a job start? `Computation`, `DeltaJob`
 
 What fits:

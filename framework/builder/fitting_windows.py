@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +13,7 @@ from panekeeper.framework.core.arrival.policies.registry import require_implemen
 from panekeeper.framework.core.job_spec import TIMESTAMP
 from panekeeper.framework.core.sessions.gaps import require_gap_type
 from panekeeper.framework.declarations.calendar import Calendar
+from panekeeper.framework.declarations.durations import to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.joins import Within
 from panekeeper.framework.declarations.policies import Policy, column_read_by
@@ -55,14 +56,45 @@ def shown_stream(intake: Intake) -> Mapping[str, str]:
     return {name: value for name, value in shown.items() if value}
 
 
+def require_one_window(window: Any, further: Sequence[Any]) -> None:
+    """Raise `DeclarationError` for what is no window, or more: Spark's `window` takes durations."""
+    given = ", ".join(map(repr, (window, *further)))
+    if further and isinstance(window, Window):
+        raise DeclarationError(
+            f"window() takes one window, not {given}; what belongs to it is an option of it, such as "
+            'TimeInterval("10 minutes", creation_period="5 minutes")'
+        )
+    if further or not isinstance(window, Window):
+        meant = _panes_of_durations(window, *further) or "TimeInterval(hours(1))"
+        raise DeclarationError(f"window() takes a window such as {meant}, not {given}")
+
+
+def _panes_of_durations(length: Any, *slide_and_start: Any) -> str:
+    """Return the window that Spark calls by these durations; empty if they are none.
+
+    >>> _panes_of_durations("1 hour", "5 minutes")
+    "TimeInterval('1 hour', creation_period='5 minutes')"
+    """
+    options = ("creation_period", "interval_offset")
+    if len(slide_and_start) > len(options):
+        return ""
+    try:
+        for one in (length, *slide_and_start):
+            to_us(one, "the duration")
+    except DeclarationError:
+        return ""
+    named = (f"{name}={value!r}" for name, value in zip(options, slide_and_start, strict=False))
+    arguments = ", ".join([repr(length), *named])
+    return f"TimeInterval({arguments})"
+
+
 def fitting_window(intake: Intake, window: Any) -> Window:
     """Return the window with its columns as the stream has them.
 
     Raises:
         DeclarationError: it is none, or does not fit the stream.
     """
-    if not isinstance(window, Window):
-        raise DeclarationError(f"window() takes a window such as TimeInterval(hours(1)), not {window!r}")
+    require_one_window(window, ())
     if isinstance(window, EventTimeWindow):
         if intake.event_time is None:
             kind = type(window).__name__

@@ -20,7 +20,6 @@ from panekeeper.framework.builder.places import (
     qualified_path,
     require_view,
 )
-from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.declarations.calls import named_options
 from panekeeper.framework.declarations.errors import (
     CheckpointInUse,
@@ -31,6 +30,7 @@ from panekeeper.framework.declarations.errors import (
 )
 from panekeeper.framework.declarations.methods import require_plain, require_plain_methods
 from panekeeper.framework.declarations.operator import OperatorWithListeners
+from panekeeper.framework.declarations.steps import Step
 from panekeeper.framework.engine.flow.pipeline import Pipeline, unpack
 from panekeeper.framework.engine.job.query import QueryTrigger, trigger_options
 from panekeeper.state.checkpoint.control_files import remove_ends_elsewhere, write_control_file

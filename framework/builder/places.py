@@ -10,6 +10,7 @@ import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -54,9 +55,9 @@ def declared_tables(
         role_of(kind, window): path and role_of(path, window) for kind, path in results.items() for window in windows
     }
     by_role |= {role: given[role] or f"{first}_{role}" for role in ("quarantine", "metrics", "downtime")}
-    places = [place for place in by_role.values() if place]
-    if len(set(places)) < len(places):
-        raise DeclarationError(f"two tables are the same: {', '.join(places)}")
+    for (one, path), (other, same) in combinations(by_role.items(), 2):
+        if path and path == same:
+            raise DeclarationError(f"two tables are the same: {one} and {other} are both {path}; give each its own")
     return Tables(by_role)
 
 

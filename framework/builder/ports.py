@@ -10,7 +10,6 @@ from panekeeper.framework.builder.computations import joined, port_spec, with_op
 from panekeeper.framework.builder.fitting_windows import Input, cautions_of, needs_single_group, shown_stream
 from panekeeper.framework.builder.joins import join_of, require_two_with_times
 from panekeeper.framework.builder.outputs import Computation
-from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import of_one_job
 from panekeeper.framework.builder.windowed import StreamWithWindow, WindowedStream
 from panekeeper.framework.declarations.calls import named_options, warn_caller
@@ -18,6 +17,7 @@ from panekeeper.framework.declarations.durations import Duration
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.joins import JoinKind, PaneJoinKind, Within, require_equal_panes
 from panekeeper.framework.declarations.operator import Listener, Operator
+from panekeeper.framework.declarations.steps import Step
 from panekeeper.framework.engine.flow.intake import Intake
 from panekeeper.state.handler import StateHandler
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn
 
 from panekeeper.framework.builder.computations import aggregated, with_operator, with_several_windows
 from panekeeper.framework.builder.fitting_windows import (
@@ -37,17 +37,18 @@ from panekeeper.framework.builder.fitting_windows import (
     fitting_window,
     input_of,
     naming,
+    require_one_window,
     require_window_name,
     shown_stream,
 )
 from panekeeper.framework.builder.outputs import Computation
-from panekeeper.framework.builder.steps import Step
 from panekeeper.framework.builder.stream_options import conditions_of, dedupe_of, idle_of
-from panekeeper.framework.declarations.aggregates import Aggregate, aggregate_meant_by
+from panekeeper.framework.declarations.aggregates import Aggregate, refusal_of_aggregate
 from panekeeper.framework.declarations.calls import meant_as_option, named_options, warn_caller
 from panekeeper.framework.declarations.durations import Duration, as_plain_number, days, to_us
 from panekeeper.framework.declarations.errors import DeclarationError
 from panekeeper.framework.declarations.operator import Listener, Operator
+from panekeeper.framework.declarations.steps import Step
 from panekeeper.framework.declarations.windows import ArrivalWindow, Window
 from panekeeper.framework.engine.flow import packing
 from panekeeper.framework.engine.flow.intake import Intake
@@ -171,12 +172,13 @@ class WindowedStream(Step):
         return f"stream of job {self._intake.name}, without a window", shown_stream(self._intake)
 
     @named_options
-    def window(self, window: Window) -> StreamWithWindow:
+    def window(self, window: Window, *further: Never) -> StreamWithWindow:
         """Declare the window: which rows are computed on together, and when.
 
         Args:
             window: `TimeInterval`, `Session` or `SlidingByRow` for event time; `Tumbling`, `Sliding` or `Batched` for
                 arrival order.
+            further: none; a slide is an option of the window.
 
         Returns:
             The stream with its window, which takes a computation.
@@ -185,6 +187,7 @@ class WindowedStream(Step):
             DeclarationError: no window, or one that does not fit the stream: it needs an event time, a column that a
                 policy reads, partitions that can be evicted, or a `Delta` has a size that its column does not take.
         """
+        require_one_window(window, further)
         window = fitting_window(self._intake, window)
         warn_caller(cautions_of([(self._intake, window)]))
         return StreamWithWindow(input_of(self._intake, window))
@@ -270,12 +273,7 @@ class StreamWithWindow(Step):
         for name, aggregate in aggregates.items():
             if not isinstance(aggregate, Aggregate):
                 raise DeclarationError(
-                    f"aggregate {name} is {aggregate!r}; "
-                    + (
-                        f"use {meant}"
-                        if (meant := aggregate_meant_by(aggregate))
-                        else f"use an aggregate such as agg.max('column'){meant_as_option(name, [*options])}"
-                    )
+                    f"aggregate {name} is {refusal_of_aggregate(aggregate, meant_as_option(name, [*options]))}"
                 )
         return aggregated(self._input, aggregates, given)
 

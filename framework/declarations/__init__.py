@@ -16,6 +16,7 @@ methods.py         what do methods of a user's object have in common: plain func
 operator.py        what does a user's operator or listener implement, and which events has each window?
 parameters.py      which attributes of a user's object belong to the declaration?
 policies.py        when do rows leave a window, when does it fire, when is a partition evicted? those of a user, too
+steps.py           which step comes next, and what is a user told who calls another one, as of Spark?
 svg.py             how is a picture drawn as SVG?
 user_aggregate.py  what does a user's own aggregate implement?
 calendar.py        which panes of a calendar are there, and which values do they refuse?

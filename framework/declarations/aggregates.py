@@ -20,12 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isfinite
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
 from panekeeper.framework.declarations.arrow_types import arrow_type, require_nothing_cut_off, state_type
-from panekeeper.framework.declarations.calls import named_options
+from panekeeper.framework.declarations.calls import call_with_option, named_options
 from panekeeper.framework.declarations.errors import DeclarationError, did_you_mean
 from panekeeper.framework.declarations.expressions import Term, parse, unknown_function
 from panekeeper.framework.declarations.methods import require_plain_methods
@@ -113,6 +113,15 @@ class Aggregate:
             raise DeclarationError(
                 f'agg.{self.kind}: where is {where!r}; write the condition as SQL, such as where="delay > 15"'
             )
+
+    if not TYPE_CHECKING:  # where a name that is not there is to stay an error
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise `AttributeError` that says where a result column gets its name, or an aggregate its condition."""
+            if name.startswith("_"):
+                raise AttributeError(name)
+            elsewhere = f".aggregate(total={self})" if name in ("alias", "name") else call_with_option(name)
+            raise AttributeError(f"{self} has no {name}(){elsewhere and f'; write {elsewhere}'}")
 
     def __repr__(self) -> str:
         return str(self)
@@ -629,23 +638,43 @@ for _name in __all__:
         globals()[_name] = named_options(globals()[_name])
 
 
-def aggregate_meant_by(given: object) -> str:
-    """Return the call of the aggregate that a user meant by its name, its function or a column of Spark; else empty.
+_CALL = re.compile(r"Column<'(\w+)\((.*)\)(?: AS \w+)?'>", re.DOTALL)
+"""How Spark shows a column that calls a function; a count of distinct values as a count."""
 
-    >>> aggregate_meant_by("count"), aggregate_meant_by(max), aggregate_meant_by("avg"), aggregate_meant_by(3)
-    ('agg.count()', "agg.max('column')", "agg.mean('column')", '')
+
+def refusal_of_aggregate(given: object, hint: str = "") -> str:
+    """Return what was given in place of an aggregate, and which to use: as the end of a sentence, with a hint in it.
+
+    The aggregate is found by its name, its function or a column of Spark.
+
+    >>> refusal_of_aggregate("avg"), refusal_of_aggregate(3)
+    ("'avg'; use agg.mean('column')", "3; use an aggregate such as agg.max('column')")
     """
-    text = given if isinstance(given, str) else str(getattr(given, "__name__", ""))
-    column = "column"
-    if type(given).__name__ == "Column":  # of Spark; its text is Column<'sum(fare)'>
-        text, column = [*re.findall(r"\w+", str(given).removeprefix("Column")), "", ""][:2]
-    name = _OTHER_NAMES.get(text, text)
-    if name == "count" and column in ("column", "1"):
+    is_column, called = type(given).__name__ == "Column", None
+    name, column = given if isinstance(given, str) else str(getattr(given, "__name__", "")), "column"
+    if is_column and (called := _CALL.fullmatch(str(given))):
+        name, column = called[1], called[2]
+    elif is_column:
+        name = ""
+    if meant := _aggregate_call(_OTHER_NAMES.get(name, name), column):
+        return f"{given!r}; use {meant}"
+    computes = called is not None or callable(given)
+    shown = f"the function {name}()" if computes and name else "a column of Spark" if is_column else repr(given)
+    own = ", or agg.user() with a subclass of agg.UserAggregate" * (computes or isinstance(given, UserAggregate))
+    return f"{shown}; use an aggregate such as agg.max('column'){own}{hint}"
+
+
+def _aggregate_call(name: str, column: str) -> str:
+    """Return the call of an aggregate; empty if there is none of that name."""
+    if name not in __all__ or not name[:1].islower():
+        return ""
+    if name == "count" and column in ("column", "1", "*"):
         return "agg.count()"
-    function = globals()[name] if name in __all__ and name[:1].islower() else None
-    if function is None or [*inspect.signature(function).parameters][:1] != ["column"]:
-        return f"agg.{name}(...)" if function is not None else ""
-    return f"agg.{name}({(column or 'column')!r})"
+    takes_column = [*inspect.signature(globals()[name]).parameters][:1] == ["column"]
+    if not (takes_column and re.fullmatch(r"\w+", column)):
+        return f"agg.{name}(...)"
+    distinct = f", or agg.count_distinct({column!r})" * (name == "count")  # which Spark shows alike
+    return f"agg.{name}({column!r}){distinct}"
 
 
 def __getattr__(name: str) -> Any:
@@ -654,9 +683,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     names = [one for one in __all__ if one[0].islower()]
     hint = f"; did you mean {_OTHER_NAMES[name]!r}?" if name in _OTHER_NAMES else did_you_mean(name, names)
+    only = f", only {', '.join(names)}."
     raise AttributeError(
-        f"agg has no {name!r}, only {', '.join(names)}{hint or '.'} "
-        "Any other aggregate is a subclass of agg.UserAggregate, given to agg.user()"
+        f"agg has no {name!r}{hint or only} Any other aggregate is a subclass of agg.UserAggregate, given to agg.user()"
     )
 
 

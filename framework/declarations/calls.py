@@ -38,7 +38,7 @@ MEANT = {
     "max_duration": "max_size max_length max_session cap",
     "zone": "timezone time_zone tz zone_id zone_name",
     "early trigger": "trigger triggers early_firing early_firings with_early_firings emit_every speculative",
-    "emit": "emit_mode emit_strategy output_mode suppress final emit_on",
+    "emit": "emit_mode emit_strategy output_mode mode suppress final emit_on",
     "results": "accumulation accumulation_mode accumulating discarding retract",
     "evict retain": "evictor eviction eviction_policy evict_policy keep",
     "size rows retain top k at_most": "count n number rows num_rows max_rows max_count limit batch_size",
@@ -54,7 +54,7 @@ MEANT = {
         with_watermark max_delay
     """,
     "idle_after": "idleness idle_timeout idle with_idleness source_idle_timeout",
-    "dedupe": "deduplicate dedup drop_duplicates distinct unique subset",
+    "dedupe": "deduplicate dedup drop_duplicates drop_duplicates_within_watermark distinct unique subset",
     "dedupe_for": "dedupe_within dedup_within ttl",
     "arrival_time": "processing_time ingestion_time arrival proctime",
     "order_by by": "sort sort_by order orderby order_by",
@@ -68,7 +68,9 @@ MEANT = {
     "path": "log location folder output_path uri dir save_path output",
     "table": "table_name into name",
     "view": "current latest snapshot upsert merge_into",
-    "quarantine": "rejected dead_letter dead_letter_queue dlq side_output side_output_late_data bad_rows",
+    "quarantine": """
+        rejected dead_letter dead_letter_queue dlq side_output get_side_output side_output_late_data bad_rows
+    """,
     "cluster_by": "partition_by partitioned_by z_order zorder clustering",
     "properties": "options tbl_properties table_properties config",
     "checkpoint": "checkpoint_location checkpoint_dir checkpoint_path checkpoint_folder",
@@ -88,7 +90,7 @@ MEANT = {
 _ELSEWHERE = {
     "watermark": 'windowed(watermark="10 minutes")',
     "event_time": 'windowed(event_time="at")',
-    "partition_by": 'windowed(partition_by="customer")',
+    "partition_by": "windowed(..., partition_by=...)",
     "idle_after": 'windowed(idle_after="1 minute")',
     "dedupe": 'windowed(dedupe="id", dedupe_for="1 hour")',
     "arrival_time": 'windowed(arrival_time="received")',
@@ -100,7 +102,7 @@ _ELSEWHERE = {
     "creation_period": 'TimeInterval("10 minutes", creation_period="5 minutes")',
     "interval_offset": 'TimeInterval("1 hour", interval_offset="15 minutes")',
     "discard_age": 'TimeInterval("10 minutes", discard_age="1 hour")',
-    "emit": 'TimeInterval("10 minutes", emit="on_close")',
+    "emit": 'TimeInterval("10 minutes", emit="on_update"), the output mode update; append needs none',
     "early": 'TimeInterval("1 hour", early=Every("1 minute"))',
     "results": 'TimeInterval("10 minutes", results="discarding")',
     "gap": 'Session("30 minutes")',
@@ -206,9 +208,8 @@ def meant_by(name: str, options: Sequence[str]) -> str:
     """
     if hint := meant_as_option(name, options):
         return hint
-    for one in _candidates(name):
-        if one in _ELSEWHERE:
-            return f"; {one} is for {_ELSEWHERE[one]}"
+    if one := _option_elsewhere(name):
+        return f"; {one} is for {_ELSEWHERE[one]}"
     if hint := did_you_mean(name, options):
         return hint
     return f"; it takes {', '.join(options)}" if options else "; it takes none by name"
@@ -219,9 +220,31 @@ def meant_as_option(name: str, options: Sequence[str]) -> str:
     return next((f"; did you mean {one!r}?" for one in _candidates(name) if one in options), "")
 
 
+def call_with_option(name: str) -> str:
+    """Return the call that has the option that others call so; empty if there is none.
+
+    >>> call_with_option("outputMode")
+    'TimeInterval("10 minutes", emit="on_update"), the output mode update; append needs none'
+    """
+    return _ELSEWHERE.get(_option_elsewhere(name), "")
+
+
+def _option_elsewhere(name: str) -> str:
+    return next((one for one in _candidates(name) if one in _ELSEWHERE), "")
+
+
+def as_ours(name: str) -> str:
+    """Return a name as ours are written.
+
+    >>> as_ours("outputMode")
+    'output_mode'
+    """
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+
+
 def _candidates(name: str) -> list[str]:
     """Return the name as ours are written, and our names for what others call so."""
-    theirs = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    theirs = as_ours(name)
     return [theirs, *_THEIRS.get(theirs, [])]
 
 
@@ -245,7 +268,9 @@ def _refusal(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str
         extra = ", ".join(map(reprlib.repr, given[len(placed) :]))
         others = [f"{one}=" for one in options if one not in placed]
         shown = ", ".join(others[:_SHOWN] + ["..."] * (len(others) > _SHOWN))
-        return f"{name}() got {extra} without a name; {f'name it: {shown}' if others else 'leave it out'}"
+        takes_any = any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+        advice = f"name it: {shown}" if others else "give it one" if takes_any else "leave it out"
+        return f"{name}() got {extra} without a name; {advice}"
     for one in placed[: len(given)]:
         if one in kwargs:
             return f"{name}() got {one} twice, once by its name; give it once"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.declarations.display import Displayed
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.declarations.errors import without_own_frames
+from panekeeper.framework.declarations.steps import Step
 from panekeeper.framework.engine.job.backlog import Backlog, Progress
 from panekeeper.framework.engine.job.callbacks import OnCallbackError
 from panekeeper.framework.engine.job.commands import JobCommands
@@ -33,8 +33,10 @@ def job_of_this_process(checkpoint: str) -> Job | None:
     return started_jobs.get(place_of(checkpoint))
 
 
-class Job(Displayed):
+class Job(Step):
     """A windowed stream that is written to Delta tables. Made by `start()`; safe to use from several threads."""
+
+    _place = 4
 
     def __init__(self, run: JobRun, commands: JobCommands, backlog: Backlog) -> None:
         self._run, self._commands, self._backlog = run, commands, backlog
@@ -86,6 +88,10 @@ class Job(Displayed):
         that is left follows from the rows of the last minute.
         """
         return self._backlog.progress(self.status(), self.report()["progress"])
+
+    @property
+    def _heading(self) -> str:
+        return f"started job {self._run.name}"
 
     def _described(self) -> tuple[str, dict[str, Any]]:
         progress = self.progress() if self.running else None

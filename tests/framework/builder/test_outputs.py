@@ -39,7 +39,8 @@ def test_the_name_of_a_table_in_a_catalog_is_no_folder(table: str, name: str) ->
         ({"table": "prod..log"}, "table is 'prod..log'"),
         ({"table": "prod.log", "view": "s3a://bucket/view"}, "view is 's3a://bucket/view'"),
         ({"table": "prod.log", "view": Path("view")}, "view is"),
-        ({"table": "prod.log", "view": "prod.log"}, "two tables are the same"),
+        ({"table": "prod.log", "view": "prod.log"}, "two tables are the same: log and view are both prod.log"),
+        ({"path": "/t/log", "metrics": "/t/log_quarantine"}, "quarantine and metrics are both /t/log_quarantine; give"),
     ],
 )
 def test_tables_are_all_given_by_folder_or_all_by_name(given: dict[str, Any], words: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from itertools import product
 from typing import Any, cast
@@ -160,6 +161,9 @@ def refused(make: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
         (MADE["to_delta"], "location", "did you mean 'path'?"),
         (MADE["to_delta"], "partition_by", "did you mean 'cluster_by'?"),
         (MADE["to_delta"], "checkpoint", 'checkpoint is for .start(checkpoint="out/checkpoint")'),
+        (MADE["to_delta"], "outputMode", 'emit is for TimeInterval("10 minutes", emit="on_update"), the output mode'),
+        (MADE["to_delta"], "mode", "the output mode update; append needs none"),
+        (MADE["windowed"], "mode", "did you mean 'on_error'?"),
         (MADE["start"], "checkpointLocation", "start() has no option 'checkpointLocation'; did you mean 'checkpoint'?"),
         (lambda **kw: PANES.aggregate(n=agg.count(), **kw), "groupby", "did you mean 'group_within'?"),
     ],
@@ -179,6 +183,20 @@ def test_the_name_of_another_system_is_answered_by_ours(make: Callable[..., Any]
         (Session, ("5 minutes", "1 hour"), "got '1 hour' without a name; name it: max_duration=, discard_age=, "),
         (Sliding, (Count(2),), "Sliding() got Count(2) without a name; name it: evict=, trigger=, "),
         (Punctuation, (1,), "Punctuation() got 1 without a name; leave it out"),
+        (IN.windows, (TimeInterval("1 minute"),), "windows() got TimeInterval('1 minute') without a name; give it one"),
+        (IN.window, ("1 hour",), "window() takes a window such as TimeInterval('1 hour'), not '1 hour'"),
+        (
+            IN.window,
+            ("10 minutes", "5 minutes"),
+            "such as TimeInterval('10 minutes', creation_period='5 minutes'), not '10 minutes', '5 minutes'",
+        ),
+        (IN.window, ("1 day", "1 hour", "2 hours"), "creation_period='1 hour', interval_offset='2 hours'), not"),
+        (IN.window, ("at", "1 hour"), "takes a window such as TimeInterval(hours(1)), not 'at', '1 hour'"),
+        (
+            IN.window,
+            (TimeInterval("1 hour"), "5 minutes"),
+            "TimeInterval('1 hour'), '5 minutes'; what belongs to it",
+        ),
         (agg.arg_max, ("v",), "agg.arg_max() is without value; give value=..."),
         (agg.count_distinct, ("v", 10), "got 10 without a name; name it: at_most=, "),
         (MADE["windowed"], (STREAM,), "windowed() is without name; give name=..."),
@@ -234,8 +252,19 @@ def test_a_duration_in_place_of_a_policy_names_the_window_of_event_time(declare:
 class Column:
     """As Spark's columns are shown."""
 
+    def __init__(self, text: str = "sum(fare)") -> None:
+        self.text = text
+
     def __repr__(self) -> str:
-        return "Column<'sum(fare)'>"
+        return f"Column<'{self.text}'>"
+
+
+def geo(values: Any) -> Any:
+    """Stand for a function of the user's."""
+
+
+class Product(agg.UserAggregate):
+    """An aggregate of the user's, which is not given to `agg.user`."""
 
 
 @pytest.mark.parametrize(
@@ -246,10 +275,36 @@ class Column:
         (agg.top_rows, r"use agg\.top_rows\(\.\.\.\)"),
         ("avg", r"use agg\.mean\('column'\)"),
         (Column(), r"use agg\.sum\('fare'\)"),
-        (3, r"such as agg\.max\('column'\)"),
+        (Column("avg(fare) AS mean"), r"use agg\.mean\('fare'\)"),
+        (Column("sum(*(fare, 2))"), r"use agg\.sum\(\.\.\.\)"),
+        (Column("count(fare)"), r"use agg\.count\('fare'\), or agg\.count_distinct\('fare'\)$"),
+        (Column("count(1)"), r"use agg\.count\(\)"),
+        (Column("max_by(k, v)"), r"use agg\.arg_max\(\.\.\.\)"),
+        (Column("geo(node(List(v),Some([L;@2ba)))"), r"is the function geo\(\); use .* of agg\.UserAggregate$"),
+        (Column("fare"), r"is a column of Spark; use an aggregate such as agg\.max\('column'\)$"),
+        (geo, r"is the function geo\(\); use .*, or agg\.user\(\) with a subclass of agg\.UserAggregate$"),
+        (Product(), r", or agg\.user\(\) with a subclass of agg\.UserAggregate$"),
+        (3, r"such as agg\.max\('column'\)$"),
     ],
 )
 def test_what_is_no_aggregate_names_the_one_that_was_meant(given: Any, said: str) -> None:
     """By its name, by its function that is not called, or by a column of Spark."""
     with pytest.raises(DeclarationError, match=said):
         run(TimeInterval(1), aggregates={"x": given}, schema="t timestamp", event_time="t", script=[[]])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("alias", r"^agg\.sum\('v'\) has no alias\(\); write \.aggregate\(total=agg\.sum\('v'\)\)$"),
+        ("filter", r'has no filter\(\); write an aggregate: agg\.sum\("fare", where="fare > 0"\)$'),
+        ("cast", r"has no cast\(\)$"),
+    ],
+)
+def test_an_aggregate_has_no_methods_of_a_column(name: str, said: str) -> None:
+    """Its name and its condition stand elsewhere; `hasattr` stays what it is, and so does a copy."""
+    made: Any = agg.sum("v")
+    with pytest.raises(AttributeError, match=said):
+        getattr(made, name)
+    assert not hasattr(made, name)
+    assert copy.deepcopy(made) == made

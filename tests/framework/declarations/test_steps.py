@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from panekeeper import Session, TimeInterval, agg, ports, windowed
+from panekeeper import Job, Session, TimeInterval, agg, ports, windowed
 from panekeeper.framework.builder.result_columns import declared_columns
 from panekeeper.framework.engine.flow.pipeline import spark_schema
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
@@ -29,6 +30,17 @@ def computed() -> Any:
     return paned().aggregate(n=agg.count())
 
 
+def complete() -> Any:
+    """It with its tables."""
+    return computed().to_delta("out/log")
+
+
+def started() -> Any:
+    """A job that was started, as far as its name."""
+    run: Any = SimpleNamespace(name="readings")
+    return Job(run, run, run)
+
+
 @pytest.mark.parametrize(
     ("made", "name", "said"),
     [
@@ -41,6 +53,32 @@ def computed() -> Any:
         (computed, "x", r"has no x\(\); the next step is \.to_delta\(path\)"),
         (lambda: computed().to_delta("out/log"), "await_end", r"yet; the next step is \.start\(checkpoint=\.\.\.\)"),
         (lambda: computed().to_delta("out/log"), "awaitTermination", r"write \.start\(checkpoint=\.\.\.\), and then"),
+        (complete, "isActive", r"write \.start\(checkpoint=\.\.\.\), and then \.running$"),
+        (computed, "running", r"has no running\(\) yet; the next step is \.to_delta\(path\)"),
+        (computed, "writeStream", r"has no writeStream\(\); write \.to_delta\(path\)$"),
+        (complete, "writeStream", r"which comes before it; the next step is \.start\(checkpoint=\.\.\.\)$"),
+        (computed, "option", r"has no option\(\); write \.to_delta\(path\)\.start\(checkpoint=\.\.\.\)$"),
+        (complete, "option", r"has no option\(\); write \.start\(checkpoint=\.\.\.\)$"),
+        (computed, "foreach", r"write \.to_delta\(path\)\.foreach_batch\(\.\.\.\)$"),
+        (complete, "foreachBatch", r"has no foreachBatch\(\); write \.foreach_batch\(\.\.\.\)$"),
+        (computed, "toTable", r"has no toTable\(\); write \.to_delta\(table=\.\.\.\)$"),
+        (computed, "outputMode", r'write TimeInterval\("10 minutes", emit="on_update"\), the output mode update; '),
+        (computed, "sideOutputLateData", r"write \.to_delta\(path, quarantine=\.\.\.\)$"),
+        (computed, "sum", r"has no sum\(\), which comes before it; the next step is \.to_delta\(path\)$"),
+        (stream, "dropDuplicatesWithinWatermark", r'write windowed\(dedupe="id", dedupe_for="1 hour"\)$'),
+        (stream, "withWatermark", r"write windowed\(\.\.\., event_time=\.\.\., watermark=\.\.\.\)$"),
+        (stream, "queryName", r"write windowed\(\.\.\., name=\.\.\.\)$"),
+        (started, "awaitTermination", r"^the started job readings has no awaitTermination\(\); write \.await_end\(\)$"),
+        (started, "exception", r"write \.await_end\(\)$"),
+        (started, "isActive", r"has no isActive\(\); write \.running$"),
+        (started, "lastProgress", r"write \.status\(\)$"),
+        (started, "recentProgress", r"write \.status\(\)$"),
+        (started, "processAllAvailable", r"write \.process_available\(\)$"),
+        (started, "name", r"write \.status\(\)$"),
+        (started, "start", r"has no start\(\), which comes before it; it has await_end, stop, "),
+        (started, "writeStream", r"which comes before it; it has await_end, "),
+        (started, "await_ends", r"has no await_ends\(\); did you mean 'await_end'\?$"),
+        (started, "runId", r"has no runId\(\); it has await_end, stop, drain, "),
         (stream, "aggregate", r"without a window, has no aggregate\(\) yet; the next step is \.window\("),
         (stream, "keyBy", r"write windowed\(\.\.\., partition_by=\.\.\.\)"),
         (paned, "to_delta", r"has no to_delta\(\) yet; the next step is \.aggregate\(n=agg\.count\(\)\)"),
