@@ -16,7 +16,6 @@ _TICK_PIXELS = 92
 _MICRO = 1_000_000
 _LANE, _GAP = 18, 5
 _STEPS = [
-    *(timedelta(milliseconds=one) for one in (100, 250, 500)),
     *(timedelta(seconds=one) for one in (1, 2, 5, 10, 15, 30)),
     *(timedelta(minutes=one) for one in (1, 2, 5, 10, 15, 30)),
     *(timedelta(hours=one) for one in (1, 2, 3, 6, 12)),
@@ -282,15 +281,14 @@ def _time_steps(first: int, last: int, most: int) -> Iterator[int]:
 
 
 _DAY = 86_400 * _MICRO
+_YEAR = 365 * _DAY
 
 
 def _clock(us: int, span: int) -> str:
-    """Return a time in UTC as finely as a span of us needs it."""
+    """Return a time in UTC as finely as a span of us needs it: no two neighbours of `_time_steps` look the same."""
     at = datetime.fromtimestamp(us / _MICRO, UTC)
-    if span > 700 * _DAY:
+    if span >= _YEAR:  # its steps are of months or years
         return f"{at:%Y-%m}"
-    if span > 4 * _DAY:
-        return f"{at.day} {at:%b}"
     if us % _DAY == 0:
         return f"{at.day} {at:%b}"
     return f"{at:%H:%M}" if us % (60 * _MICRO) == 0 else f"{at:%H:%M:%S}"

@@ -42,6 +42,23 @@ def test_a_narrow_picture_has_the_last_panes_only() -> None:
     assert 30 <= narrow <= 36
 
 
+TICK = re.compile(r'text-anchor="(middle|end)">([^<]*)</text>')
+SPANS = (1, 2, 7, 30, 100, 4_000, 40_000, 90_000, 4.3 * 86_400, 5 * 86_400, 40 * 86_400, 366 * 86_400, 699 * 86_400)
+"""Seconds, and what was once drawn with the same text twice: fractions of a second, halves of a day, years."""
+
+
+@pytest.mark.parametrize("seconds", SPANS)
+@pytest.mark.parametrize("width", [326, 532, 1112])
+def test_no_two_ticks_of_an_axis_in_time_look_the_same(seconds: float, width: int) -> None:
+    """Neighbours have different texts, on the wall clock, for the watermark, and below panes."""
+    first, span = 1_714_521_220_000_000, round(seconds * 1_000_000)
+    marks = TICK.findall(watermark([(first, first), (first + span, first + span)], [], width))
+    axes = [[text for of, text in marks if of == axis] for axis in ("middle", "end")]
+    axes.append([text for _, text in TICK.findall(timeline([pane(first, first + span)], None, width))])
+    assert any(axes)
+    assert [both for texts in axes for both in pairwise(texts) if both[0] == both[1]] == []
+
+
 @pytest.mark.parametrize(
     ("points", "near"),
     [
