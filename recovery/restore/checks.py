@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from panekeeper.framework.declarations.display import Result, format_bytes
+from panekeeper.framework.declarations.display import Result, format_bytes, format_number
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.delta_log import (
     COMMIT,
     LOG,
     has_version,
     jobs_since,
+    kept_commits,
     newest_version,
     read_table,
     transactions_of,
@@ -50,7 +51,15 @@ from panekeeper.state.checkpoint.epochs import (
     read_pointer,
     stored_pointer,
 )
-from panekeeper.state.checkpoint.job_record import MAX_EPOCH, OWNER, JobRecord, last_epochs, read_record, read_tables
+from panekeeper.state.checkpoint.job_record import (
+    MAX_EPOCH,
+    OWNER,
+    SETTLEMENT,
+    JobRecord,
+    last_epochs,
+    read_record,
+    read_tables,
+)
 from panekeeper.state.errors import CheckpointError, StateError
 from panekeeper.state.table_roles import is_owned, kind_of, role_of, window_of
 
@@ -323,6 +332,8 @@ class RestorePreview(Result):
         epoch: the new one.
         remade: role -> path of the tables that are gone, which the next start makes.
         filled: roles of the views among them that it makes from the log; the others begin empty.
+        settled: how many results of settlements since the savepoint go with the versions of the logs; None: there are
+            some, and a log does not say how many.
         dry_run: nothing was changed.
     """
 
@@ -337,6 +348,7 @@ class RestorePreview(Result):
     epoch: int
     remade: Mapping[str, str]
     filled: tuple[str, ...]
+    settled: int | None = 0
     dry_run: bool = field(default=False, compare=False)
 
     def _described(self) -> Iterator[str]:
@@ -347,6 +359,11 @@ class RestorePreview(Result):
         if self.forgotten is not None:
             first, last = self.forgotten
             yield f"batches {first} to {last} {are} discarded"
+        if self.settled != 0:
+            count = "the" if self.settled is None else format_number(self.settled)
+            results = f"result of a settlement {was}" if self.settled == 1 else f"results of settlements {are}"
+            again = f"`panekeeper settle {shlex.quote(self.checkpoint)} --job JOB.PY` can be run again"
+            yield f"{count} {results} taken back, too; {again}"
         for role, table in self.tables.items():
             yield f"table {role}: {table.path} from version {table.old} to {table.new}"
         for role, path in self.remade.items():
@@ -397,7 +414,34 @@ def preview_restore(
         epoch=epoch,
         remade=gone,
         filled=tuple(role for role in gone if kind_of(role) == "view" and role not in lost),
+        settled=_settled_since(shared, gone),
     )
+
+
+def _settled_since(shared: SharedTables, gone: Collection[str]) -> int | None:
+    """Return how many results of settlements the logs have got since their versions in the savepoint.
+
+    None: there are some, and a log does not say how many.
+    """
+    manifest, s3 = shared.manifest, shared.target.root.s3
+    logs = [table for role, table in manifest.tables.items() if kind_of(role) == "log" and role not in gone]
+    counts = [count for log in logs for count in _settlements(table_at(log.path, s3), log.version)]
+    known = [count for count in counts if count is not None]
+    return sum(known) if len(known) == len(counts) else None
+
+
+def _settlements(log: Files, version: int) -> list[int | None]:
+    """Return how many results each settlement since a version has added to a log; None: its commit does not say."""
+    found = list[int | None]()
+    with suppress(SinkError):  # a commit that cannot be read is no reason to refuse what the restore can do
+        if not any(map(SETTLEMENT.fullmatch, transactions_of(log))):
+            return found  # the commits of all batches since are not read for nothing
+        for commit in kept_commits(log):
+            if commit.version <= version:
+                break
+            if commit.is_settlement:
+                found.append(commit.rows_added)
+    return found
 
 
 def _table_changes(

@@ -40,6 +40,9 @@ OWNER = "panekeeper/owner"
 TRANSACTION = re.compile(r"(.+)/\w+@([^#]+)#(\d{1,6}|joined)")
 """Transaction id of a job's commits: its name, the role of the table, the id of its checkpoint, and the epoch."""
 
+SETTLEMENT = re.compile(r".+@[^@#]+#\d{1,6}#settled")
+"""Transaction id of a settlement of any epoch (`JobRecord.settlement`)."""
+
 _IF_ANY = ("former", "unlike_views")
 """Fields that are stored only if there is something in them."""
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import CheckpointFolder, parse_json
-from panekeeper.state.checkpoint.job_record import TRANSACTION
+from panekeeper.state.checkpoint.job_record import SETTLEMENT, TRANSACTION
 
 LOG = "_delta_log"
 COMMIT = re.compile(r"(\d{20})\.json")
@@ -66,6 +66,19 @@ class Commit:
     def added(self) -> list[str]:
         """The names of the files that it has added, within the folder of the table."""
         return [unquote(str(one["path"])) for one in self.all_of("add")]
+
+    @property
+    def rows_added(self) -> int | None:
+        """How many rows are in the files that it has added; None if one of these does not say."""
+        try:
+            return sum(int(parse_json(one["stats"].encode())["numRecords"]) for one in self.all_of("add"))
+        except (KeyError, TypeError, ValueError, AttributeError):  # a writer need not count, and may leave it null
+            return None
+
+    @property
+    def is_settlement(self) -> bool:
+        """Whether a settlement has made it: a fence has its transaction, too, and no rows."""
+        return bool(self.added) and any(map(SETTLEMENT.fullmatch, self.transactions))
 
     @property
     def changes_table(self) -> bool:

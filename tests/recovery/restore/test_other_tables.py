@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper.recovery.errors import DamagedSavepoint, TableVersionLost
 from panekeeper.recovery.restore.restore import restore
@@ -81,3 +82,31 @@ def test_a_checksum_that_is_none_is_refused(archive: MemoryArchive, saved: Path,
     with pytest.raises(DamagedSavepoint, match="sha256 of the commit of table log is not 64"):
         Manifest.decode(with_checksum(content), "one")
     assert saved.exists()
+
+
+def settle(table: Path, number: int, *rows: int) -> None:
+    """Commit results as a settlement does."""
+    once = CommitProperties(app_transactions=[Transaction("readings@0123456789ab#0#settled", number)])
+    write_deltalake(table, pa.table({"n": [*rows]}), mode="append", commit_properties=once)
+
+
+def test_results_of_settlements_that_go_with_the_log_are_counted(
+    job: FakeCheckpoint, archive: MemoryArchive, saved: Path
+) -> None:
+    """Those since the savepoint that are in the log by now, with the command that makes them again."""
+    settle(saved, 0, 7, 8)
+    savepoint(job.folder, "two", to=archive)
+    settle(saved, 1, 9, 10, 11)
+    append(saved, 5)
+    settle(saved, 2, 12)
+    one, two = (restore(archive, name, dry_run=True) for name in ("one", "two"))
+    assert (one.settled, two.settled) == (6, 4)
+    again = f"`panekeeper settle {job.folder} --job JOB.PY` can be run again"
+    assert f"6 results of settlements would be taken back, too; {again}" in str(one).splitlines()
+    done = replace(two, dry_run=False, settled=1)
+    assert f"1 result of a settlement was taken back, too; {again}" in str(done).splitlines()
+    assert f"the results of settlements are taken back, too; {again}" in str(replace(done, settled=None)).splitlines()
+    DeltaTable(saved).restore(two.tables["log"].new)
+    one, two = (restore(archive, name, dry_run=True) for name in ("one", "two"))
+    assert (one.settled, two.settled) == (2, 0)
+    assert "panekeeper settle" not in str(two)

@@ -11,7 +11,13 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from panekeeper.framework.engine.sink.delta_log import has_version, newest_first, read_table, transactions_of
+from panekeeper.framework.engine.sink.delta_log import (
+    Commit,
+    has_version,
+    newest_first,
+    read_table,
+    transactions_of,
+)
 from panekeeper.framework.engine.sink.library_rules import table_of
 from panekeeper.state.checkpoint.folder import LocalFolder
 
@@ -55,7 +61,7 @@ def test_where_no_table_is_nothing_is_said(tmp_path: Path) -> None:
 
 
 def test_a_commit_says_what_it_has_done(table: LocalFolder) -> None:
-    """Whose it is, which files it has added, and to which version it has taken the table back."""
+    """Whose it is, which files and how many rows it has added, and to which version it has taken the table back."""
     DeltaTable(table.path).restore(2)
     DeltaTable(table.path).optimize.compact()
     compacted, restored, *_, last = newest_first(table)
@@ -63,6 +69,15 @@ def test_a_commit_says_what_it_has_done(table: LocalFolder) -> None:
     assert (restored.operation, restored.restores, restored.changes_table) == ("RESTORE", 2, True)
     assert (last.version, last.transactions, last.is_note) == (0, {"job": 0}, False)
     assert last.added == [Path(DeltaTable(table.path, version=0).file_uris()[0]).name]
+    assert [one.rows_added for one in (last, compacted, Commit(0, [{"add": {"path": "x"}}]))] == [1, 3, None]
+
+
+def test_a_settlement_is_told_by_its_transaction_and_its_rows() -> None:
+    """Of any epoch; what a batch has written is none, nor what fences one off."""
+    add = {"add": {"path": "x"}}
+    settled, batch = ({"txn": {"appId": f"a job@0f{of}", "version": 1}} for of in ("#12#settled", "#12"))
+    commits = [Commit(0, [settled, add]), Commit(1, [batch, add]), Commit(2, [settled])]
+    assert [one.is_settlement for one in commits] == [True, False, False]
 
 
 def test_a_checkpoint_of_the_log_as_a_list_has_what_the_commits_before_it_said(table: LocalFolder) -> None:
