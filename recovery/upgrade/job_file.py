@@ -117,8 +117,8 @@ def _block_query_starts(path: Path) -> Iterator[list[DeltaJob]]:
 
     def refuse(*_: Any, **__: Any) -> None:
         raise JobFileError(
-            f"{path} starts a query or resets a job while it is loaded, and the command `plan` must not change "
-            f"anything; {_HOW_TO_DECLARE}"
+            f"{path} starts a query or resets a job while it is loaded, which must not change anything; "
+            f"{_HOW_TO_DECLARE}"
         )
 
     replacements: list[tuple[type, str, Callable[..., None]]] = [
@@ -141,4 +141,4 @@ def _block_query_starts(path: Path) -> Iterator[list[DeltaJob]]:
 def _session() -> SparkSession:
     from panekeeper.framework.engine.session.session import session
 
-    return session("panekeeper plan")
+    return session("panekeeper")

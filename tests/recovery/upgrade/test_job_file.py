@@ -79,8 +79,9 @@ def test_a_file_declares_a_job(write: Any, text: str, name: str, capsys: pytest.
 def test_a_file_without_a_job_is_refused(write: Any, text: str, message: str) -> None:
     """The error says what to write; afterwards queries can be started as before."""
     before = (Computation.transform, DataStreamWriter.start)
-    with pytest.raises(JobFileError, match=message):
+    with pytest.raises(JobFileError, match=message) as refused:
         load_job(write(text), spark=SPARK)
+    assert "`plan`" not in str(refused.value)  # a file is loaded for other commands, too
     assert (Computation.transform, DataStreamWriter.start) == before
 
 
