@@ -21,8 +21,8 @@ from panekeeper.diagnostics.inspector.quarantined import refused_keys, refused_o
 from panekeeper.diagnostics.inspector.table_changes import NOT_VALUES
 from panekeeper.diagnostics.keys import Key, TypedKey, key_as_stored
 from panekeeper.diagnostics.tables.rows import read_plain_table, us_of
-from panekeeper.diagnostics.tables.written import commits_of_batches
-from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, as_null, nearest_panes
+from panekeeper.diagnostics.tables.written import commits_of_batches, settled_files
+from panekeeper.framework.core.inspection.nearest import alike, alike_but_for_case, as_null, nearest_panes, pane_text
 from panekeeper.framework.core.inspection.one_key import is_of
 from panekeeper.framework.core.inspection.open_work import horizon, open_work
 from panekeeper.framework.core.inspection.pane_times import panes_with, times_of
@@ -42,6 +42,7 @@ from panekeeper.framework.core.inspection.reasons import (
 from panekeeper.framework.core.inspection.refusals import Refusal, missed_between, refusal_lines, with_lateness
 from panekeeper.framework.core.job_spec import PORT
 from panekeeper.framework.declarations.errors import DeclarationError
+from panekeeper.framework.declarations.events import Reason
 from panekeeper.framework.declarations.windows import SlidingByRow
 from panekeeper.recovery.rows_as_json import as_fields
 from panekeeper.state.checkpoint.folder import COMMITS_FOLDER
@@ -57,6 +58,10 @@ if TYPE_CHECKING:
 FindMover = Callable[[Passed], Mover]
 """Finds the row that has moved the watermark past what a pane waited for."""
 _MOST_KEYS = 10_000
+_NAMED = 5
+"""Number of the partitions that are named where none is called alike."""
+MOST_PANES = 20
+"""Of more panes that a row is of the answers are left out."""
 _OF_FIRING = ("refinement", "reason", "is_final")
 _PLACES = ("pane_start", "pane_end", "session_start", "session_end")
 _STATES = {OPEN: "not fired yet", LATE: "fired", OVERDUE: "fires next"}
@@ -122,7 +127,15 @@ class Partition:
         return why_pane(facts)
 
     def why_refused(self, at: int, bounds: Sequence[tuple[int, int]], refused: Sequence[Refusal]) -> Answer:
-        """Return what has become of a row of this time that was refused: of the last of its panes."""
+        """Return what has become of a row of this time that was refused: of the last of its panes.
+
+        Or of the last of those in which a settlement has put it.
+        """
+        for pane in reversed(bounds[-MOST_PANES:] if self.port.can_settle else ()):
+            facts = self.facts(*pane)
+            if facts.settlement is not None and facts.settlement.may_have(refused):
+                settled = why_pane(replace(facts, firings=facts.firings[-1:], refused=refused, unplaced=()))
+                return replace(settled, reasons=(f"its pane is {pane_text(*pane)}", *settled.reasons))
         start, end = bounds[-1] if bounds else (at, at)
         facts = replace(self.facts(start, end), held=None, firings=(), refused=refused, unplaced=())
         if isinstance(self.port.declared, SlidingByRow):  # it may be in windows that end after it
@@ -183,12 +196,12 @@ class Partition:
         lines = [*nearest_panes(known, start), *(f"elsewhere {one}" for one in refusal_lines(others))]
         if not self.port.log_keys:
             return lines
-        if known or self.refused:
+        if self.is_known:
             return [*lines, *self.meant_instead()]
         return ["; ".join(["no result of this partition is in the log", *self.meant_instead()])]
 
     def meant_instead(self) -> list[str]:
-        """Return which other partitions may be meant: that of a null, and those that are called alike.
+        """Return which other partitions may be meant: that of a null, those that are called alike, or else the first.
 
         Of a partition that is known, only those that differ in upper and lower case, or spaces.
         """
@@ -199,20 +212,32 @@ class Partition:
             nulls = [name for name, value in zip(names, with_null, strict=True) if value is None]
             asked = " ".join(f"--null {name}" for name in nulls)
             return [f"there is a partition with a null in {', '.join(nulls)}; ask for it by {asked}, in Python by None"]
-        if self.known_panes() or self.refused:
+        if self.is_known:
             found = alike_but_for_case(own, tables)
             return [f"there is another partition, {key_text(names, one)}" for one in found]
-        found = alike(own, tables) or alike(own, self._open_keys())
-        listed = ", ".join(key_text(names, one) for one in found)
-        return [f"partitions that are called alike: {listed}"] if found else []
+        found = alike(own, tables)
+        if not found:
+            tables = [*dict.fromkeys([*tables, *self._open_keys()])]
+            found = alike(own, tables)
+        if found:
+            return [f"partitions that are called alike: {', '.join(key_text(names, one) for one in found)}"]
+        listed = sorted(key_text(names, one) for one in tables)
+        more = f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
+        return [f"partitions that there are: {', '.join(listed[:_NAMED])}{more}"] if listed else []
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the state, the log or the quarantine has anything of the partition."""
+        return bool(self.known_panes() or self.refused)
 
     def known_panes(self) -> dict[tuple[int, int], str]:
         """Return the panes of the partition that have fired, or are open: the bounds -> which of both."""
         opened = {(one["pane_start"], one["pane_end"]): _STATES[one["state"]] for one in self.held}
-        return dict.fromkeys(self._fired_panes(), "closed") | opened
+        return dict.fromkeys(self._fired_panes, "closed") | opened
 
+    @cached_property
     def _fired_panes(self) -> list[tuple[int, int]]:
-        """Return the bounds of the panes of the partition in the log."""
+        """The bounds of the panes of the partition in the log."""
         if self._log is None:
             return []
         own = {name: self._key.values[name] for name in self.port.log_keys}
@@ -279,7 +304,9 @@ class Partition:
             return ()
         first, last = self._bounds
         rows = self._rows_of_pane(path, {first: start, last: end})
-        batches = self._batches_of({row["file"] for row in rows})
+        of_settlements = {row["file"] for row in rows if row["reason"] == Reason.SETTLED.value}
+        batches = self._batches_of({row["file"] for row in rows} - of_settlements)
+        settled = settled_files(self._state.files, role_of("log", self.port.window), of_settlements)
         found = dict[int, Firing]()
         for row in rows:
             before = found.get(row["refinement"])
@@ -290,6 +317,7 @@ class Partition:
                 batch=batches.get(row["file"]),
                 rows=row["rows"] + (0 if before is None else before.rows),
                 values=as_fields(row["values"] or {}),
+                settled_at=settled.get(row["file"]),
             )
         return [one for _, one in sorted(found.items()) if one.batch is None or one.batch <= self._state.batch]
 

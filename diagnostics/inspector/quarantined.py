@@ -64,8 +64,12 @@ def refused_in(
             continue
         if one["event_time"] is None and not {*_STARTS}.isdisjoint(row):
             return None
-        us = None if one["event_time"] is None else time_us(one["event_time"], "event time")
-        found.append(Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"]))
+        us, refused_at = (
+            None if one[name] is None else time_us(one[name], name) for name in ("event_time", "quarantined_at")
+        )
+        found.append(
+            Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"], refused_at=refused_at)
+        )
     return found
 
 
@@ -109,7 +113,8 @@ def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> li
     time = F.expr("unix_micros(cast(event_time as timestamp_ltz))")
     begins = [F.get_json_object("row", f"$.{name}").try_cast(TimestampType()) for name in _STARTS]
     start = F.coalesce(*(F.unix_micros(one) for one in begins))  # of a firing
-    columns = ("reason", "detail", "batch", time.alias("at"), start.alias("start"))
+    refused_at = F.unix_micros("quarantined_at").alias("refused_at")
+    columns = ("reason", "detail", "batch", time.alias("at"), start.alias("start"), refused_at)
     return [
         Refusal(
             reason=one.reason,
@@ -117,6 +122,7 @@ def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> li
             at=one.start if one.at is None else one.at,
             batch=one.batch,
             of_firing=one.at is None and one.start is not None,
+            refused_at=one.refused_at,
         )
         for one in table.select(*columns).orderBy("batch").collect()
     ]

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from panekeeper.diagnostics.inspector.opened import Opened, opened
-from panekeeper.diagnostics.inspector.partition import FindMover, Partition, read_partition
+from panekeeper.diagnostics.inspector.partition import MOST_PANES, FindMover, Partition, read_partition
 from panekeeper.framework.core.inspection.kept_rows import has_row
 from panekeeper.framework.core.inspection.nearest import pane_text
 from panekeeper.framework.core.inspection.partners import why_joined
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 _NEAR = 3
 _DAY_US = 86_400_000_000
-_MOST_PANES = 20
-"""Of more panes that a row is of the answers are left out."""
 
 
 def why(  # noqa: PLR0913 -- all by keyword but what is asked of
@@ -65,7 +63,8 @@ def why(  # noqa: PLR0913 -- all by keyword but what is asked of
             day, `"10:00"`, of the only known pane that begins then, or has it. None for windows in arrival order and
             interval joins.
         row: in place of `key` and `pane`, a row by its columns: the answer is of the first of its panes, and names the
-            others; or why it was dropped. Of an interval join: which partners it has, or what it waits for.
+            others; or why it was dropped, or that a settlement has added it. Of an interval join: which partners it
+            has, or what it waits for.
         window: the name of one of several windows.
         batch: as of an earlier batch.
         savepoint: the name of a savepoint.
@@ -143,9 +142,9 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any], find_mov
         gap = "no open session has it" if port.is_session else "it lies between two panes, and in none"
         return Answer(verdict=Verdict.NEVER, reasons=(gap, *partition.nearest(at)))
     first, answer = bounds[0], partition.why(*bounds[0], find_mover)
-    others = [(one, partition.why(*one)) for one in bounds[1:_MOST_PANES]]
+    others = [(one, partition.why(*one)) for one in bounds[1:MOST_PANES]]
     more = [f"it is also of pane {pane_text(*one)}: {each.verdict.value}" for one, each in others]
-    more += [f"and of {len(bounds) - _MOST_PANES} more"] if len(bounds) > _MOST_PANES else []
+    more += [f"and of {len(bounds) - MOST_PANES} more"] if len(bounds) > MOST_PANES else []
     verdicts = {answer.verdict, *(each.verdict for _, each in others)}
     known = row_line(
         is_known=not verdicts <= {Verdict.NEVER, Verdict.NOT_YET},
@@ -221,12 +220,21 @@ def _clock_of(text: str) -> int | None:
 
 
 def _bounds_by_clock(partition: Partition, pane: str, clock: int) -> tuple[int, int]:
-    known = partition.known_panes()
-    found = panes_by_clock([*known, *partition.refused_panes()], clock)
+    found = panes_by_clock([*partition.known_panes(), *partition.refused_panes()], clock)
     if len(found) == 1:
         return found[0]
-    listed = f"of those that are known {len(found)} fit, as {', '.join(pane_text(*one) for one in found[:_NEAR])}"
-    why_not = listed if found else "; ".join(["no pane that is known has it", *partition.meant_instead()])
+    if found:
+        listed = ", ".join(pane_text(*one) for one in found[:_NEAR])
+        what = "begin then" if found[0][0] % _DAY_US == clock else "have it"
+        raise DeclarationError(
+            f"pane is {pane}, a time of day, and {len(found)} panes that are known {what}; give one as START/END, as "
+            f"{listed}"
+        )
+    meant = partition.meant_instead()
+    if partition.port.log_keys and not partition.is_known:
+        why_not = "; ".join(["nothing of this partition is known", *meant])
+        raise DeclarationError(f"pane is {pane}, a time of day, and {why_not}")
+    why_not = "; ".join(["no pane that is known has it", *meant])
     raise DeclarationError(f"pane is {pane}, a time of day, and {why_not}; give the day, too, as 2013-03-08T{pane}")
 
 

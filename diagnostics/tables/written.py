@@ -5,7 +5,7 @@ Each batch is one commit, whose files are read as they were written: OPTIMIZE pu
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -106,6 +106,18 @@ def commits_of_batches(
             return
         newer = batch if batch >= 0 else newer
         yield commit.version, batch, commit.added if batch >= 0 else []
+
+
+def settled_files(folder: Files, role: str, names: Collection[str]) -> dict[str, int]:
+    """Return file of a table, without its folder -> when a settlement has written it, us; as far as commits tell."""
+    found = dict[str, int]()
+    for commit in kept_commits(table_at(table_path(folder, role), folder.s3)) if names else ():
+        if commit.is_settlement and commit.written_us is not None:
+            added = (PurePosixPath(name).name for name in commit.added)
+            found |= dict.fromkeys((name for name in added if name in names), commit.written_us)
+        if found.keys() >= {*names}:
+            break
+    return found
 
 
 def commits_of(table: Files, job: str, *, most: int) -> tuple[dict[int, int], dict[str, int]]:

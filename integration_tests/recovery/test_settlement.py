@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.readings import FILES
-from panekeeper import SavepointRefused, TimeInterval, agg, restore, savepoint, settle, windowed
+from panekeeper import SavepointRefused, TimeInterval, agg, restore, savepoint, settle, why, windowed
+from panekeeper.framework.core.inspection.reasons import Verdict
 from panekeeper.framework.engine.sink import fault_points
 from panekeeper.recovery.jobs.checkpoint import holding
 from panekeeper.recovery.settle.panes import Outcome
@@ -35,6 +36,13 @@ def in_time(*files: list[Reading]) -> dict[tuple[str, str], tuple[int, int]]:
 def newest(rows: list[tuple[Any, ...]]) -> dict[tuple[str, str], tuple[int, int]]:
     """The last result of each sensor and minute."""
     return {(sensor, minute): (total, n) for sensor, minute, total, n, _, _ in sorted(rows, key=lambda row: row[4])}
+
+
+def require_row_settled(readings: Readings) -> None:
+    """A row that a settlement has added is told as that."""
+    answer = why(readings.checkpoint, row={"sensor": "b", "at": "2024-05-01T10:04:30"}, spark=readings.spark)
+    assert answer.verdict is Verdict.SETTLED
+    assert "a settlement has added them" in answer.reasons
 
 
 @pytest.mark.extended
@@ -80,7 +88,7 @@ def test_late_rows_are_settled_once_through_a_kill_and_a_restore(
     assert newest(readings.log()) == wanted
     assert newest(readings.log("view")) != wanted
     savepoint(readings.checkpoint, "torn", to=tmp_path / "saved", decode=False)
-    restore(tmp_path / "saved", "torn", checkpoint=readings.checkpoint, spark=readings.spark)
+    torn = restore(tmp_path / "saved", "torn", checkpoint=readings.checkpoint, spark=readings.spark)
     assert settle(readings.checkpoint, job).counts[Outcome.SETTLED] == 3
     done = settle(readings.checkpoint, job)
     assert {one.outcome for one in done.panes} == {Outcome.UNCHANGED}
@@ -92,7 +100,9 @@ def test_late_rows_are_settled_once_through_a_kill_and_a_restore(
         ("d", "10:00", 1024, 1, 0, "SETTLED"),
     ]
 
-    restore(tmp_path / "saved", "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    require_row_settled(readings)
+    back = restore(tmp_path / "saved", "before", checkpoint=readings.checkpoint, spark=readings.spark)
+    assert (torn.settled, back.settled) == (0, 3)
     assert readings.log() == before
     assert settle(readings.checkpoint, job).counts[Outcome.SETTLED] == 3
     assert newest(readings.log()) == newest(readings.log("view")) == wanted

@@ -12,13 +12,14 @@ from enum import Enum
 from typing import Any
 
 from panekeeper.framework.core.inspection.recorded import RecordedPort
-from panekeeper.framework.core.inspection.refusals import Refusal, refusal_lines, remedy_lines
+from panekeeper.framework.core.inspection.refusals import LastSettlement, Refusal, refusal_lines, remedy_lines
 from panekeeper.framework.core.quarantine import LATE
 from panekeeper.framework.declarations.display import Result
 from panekeeper.state.checkpoint.clock import format_time
 from panekeeper.state.duration_text import rounded_us_text, us_text
 from panekeeper.state.records import NO_WATERMARK
 
+_SETTLED = "SETTLED"
 _VALUE, _RESULT = 60, 300
 """Number of characters of a value, and of all values of a firing, that are shown."""
 
@@ -31,6 +32,7 @@ class Verdict(Enum):
         REFINED: it has fired several times, and is open for late rows.
         WAITING: it has rows that no firing has had, or has not fired as complete.
         CLOSED: it has fired, and takes no more rows.
+        SETTLED: it is closed, and a settlement has computed its last result, with rows that had been refused.
         DROPPED: its rows came too late, and are in the quarantine.
         QUARANTINED: its rows, or its firing, could not be computed, and are in the quarantine.
         NOT_YET: no row of it is known, and it takes rows.
@@ -41,6 +43,7 @@ class Verdict(Enum):
     REFINED = "refined"
     WAITING = "waiting"
     CLOSED = "closed"
+    SETTLED = "settled"
     DROPPED = "dropped"
     QUARANTINED = "quarantined"
     NOT_YET = "not yet"
@@ -58,6 +61,7 @@ class Firing:
         batch: the one that wrote it, if that is known.
         rows: how many rows it has there.
         values: result column -> value, as JSON has it, of one of them.
+        settled_at: when a settlement has written it, us; None if that is not known, or none has.
     """
 
     refinement: int
@@ -66,6 +70,7 @@ class Firing:
     batch: int | None = None
     rows: int = 1
     values: Mapping[str, Any] = field(default_factory=dict)
+    settled_at: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,6 +172,12 @@ class PaneFacts:
     nearest: Sequence[str] = ()
     mover: Mover | None = None
 
+    @property
+    def settlement(self) -> LastSettlement | None:
+        """The settlement that has made the last firing; None: none has."""
+        last = self.firings[-1] if self.firings else None
+        return LastSettlement(last.settled_at) if last is not None and last.reason == _SETTLED else None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Answer(Result):
@@ -192,11 +203,10 @@ def why_pane(facts: PaneFacts) -> Answer:
 
 
 def _refused_lines(facts: PaneFacts) -> list[str]:
-    is_settled = bool(facts.firings) and facts.firings[-1].reason == "SETTLED"
     is_closed = facts.held is None and (facts.is_flushed or facts.watermark >= facts.closes_at)
     return [
         *refusal_lines(facts.refused),
-        *remedy_lines(facts.refused, facts.settle, is_closed=is_closed, is_settled=is_settled),
+        *remedy_lines(facts.refused, facts.settle, is_closed=is_closed, settlement=facts.settlement),
         *unplaced_lines(facts.unplaced),
         *_missed_lines(facts.missed),
     ]
@@ -241,7 +251,8 @@ def _why(facts: PaneFacts) -> Answer:
         closed = f"it closed at the watermark {time_text(facts.closes_at)}, and its rows are removed"
         by_flush = "a flush has closed it, with all other panes"
         reasons = [*_firing_lines(facts), by_flush if facts.is_flushed else closed]
-        return Answer(verdict=Verdict.CLOSED, batch=last.batch, reasons=tuple(reasons))
+        verdict = Verdict.CLOSED if facts.settlement is None else Verdict.SETTLED
+        return Answer(verdict=verdict, batch=last.batch, reasons=tuple(reasons))
     if facts.refused:
         others = [one for one in facts.refused if one.reason != LATE]
         verdict = Verdict.QUARANTINED if others else Verdict.DROPPED
@@ -323,7 +334,7 @@ _REASONS = {
     "LATE": "late rows had come, and the watermark advanced (LATE)",
     "EARLY": "a rule for early firings (EARLY)",
     "FLUSH": "the job was flushed (FLUSH)",
-    "SETTLED": "rows that had come too late were settled (SETTLED)",
+    _SETTLED: "rows that had come too late were settled (SETTLED)",
 }
 
 

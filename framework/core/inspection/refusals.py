@@ -22,6 +22,7 @@ class Refusal:
         batch: in which it was refused; None if that is not known.
         behind: how far the row was behind the watermark; None if that is not known, or it was not.
         of_firing: whether it is a firing, and no row.
+        refused_at: when its batch began; None if that is not known.
     """
 
     reason: str
@@ -30,6 +31,24 @@ class Refusal:
     batch: int | None = None
     behind: int | None = None
     of_firing: bool = False
+    refused_at: int | None = None
+
+
+@dataclass(frozen=True)
+class LastSettlement:
+    """The settlement that has computed the last result of a pane; `at`: when, us, None if that is not known."""
+
+    at: int | None = None
+
+    def has(self, refused: Refusal) -> bool | None:
+        """Return whether it has a row that was refused; None if it is not known which of both came first."""
+        if self.at is None or refused.refused_at is None:
+            return None
+        return refused.refused_at < self.at
+
+    def may_have(self, refused: Sequence[Refusal]) -> bool:
+        """Return whether it may have one of these: one that can be settled, and was not refused later."""
+        return any(one.reason in (LATE, USER_ERROR) and self.has(one) is not False for one in refused)
 
 
 def watermark_of_rows(watermarks: Mapping[int, int], batch: int, *, follows: bool) -> int:
@@ -122,7 +141,7 @@ def _time(us: int) -> str:
 
 
 def remedy_lines(
-    refused: Sequence[Refusal], settle: str | None, *, is_closed: bool, is_settled: bool = False
+    refused: Sequence[Refusal], settle: str | None, *, is_closed: bool, settlement: LastSettlement | None = None
 ) -> list[str]:
     """Return what can be done about rows of a pane that were refused.
 
@@ -130,18 +149,27 @@ def remedy_lines(
         refused: those that have a place in the pane.
         settle: the command that settles rows of the window; None: they cannot be.
         is_closed: whether the pane takes no more rows, so that its result can be settled.
-        is_settled: whether its last firing is of a settlement.
+        settlement: the one of its last firing; None if that is of none.
     """
-    lines = []
     then = "" if is_closed else "once the pane is closed, "
     reasons = {one.reason for one in refused}
     if reasons.isdisjoint({LATE, USER_ERROR}):
         return ["no result has them; the quarantine has them with all their columns"] if refused else []
     if settle is None:
         return ["they cannot be settled: that is for panes of event time with aggregates of all their rows"]
-    if LATE in reasons:
-        added = "a settlement has added those that were there then; " if is_settled else ""
-        lines.append(f"{added}{then}`{settle} --reason {LATE}` {'adds the others' if is_settled else 'can add them'}")
-    if USER_ERROR in reasons:
-        lines.append(f"{then}`{settle} --reason {USER_ERROR}` computes them again with a corrected function")
-    return lines
+    of = {reason: [one for one in refused if one.reason == reason] for reason in (LATE, USER_ERROR)}
+    return [_remedy_line(own, f"{then}`{settle} --reason {reason}`", settlement) for reason, own in of.items() if own]
+
+
+def _remedy_line(own: Sequence[Refusal], command: str, settlement: LastSettlement | None) -> str:
+    """Return what a command does for what was refused for one reason, or what a settlement has done by now."""
+    is_late = own[0].reason == LATE
+    if settlement is None or not settlement.may_have(own):
+        return f"{command} can add them" if is_late else f"{command} computes them again with a corrected function"
+    has_all = all(map(settlement.has, own))
+    if not is_late:
+        again = "them again" if has_all else "those again that were there then"
+        return f"a settlement has computed {again}; {command} does so with a function that was corrected since"
+    if has_all:
+        return "a settlement has added them"
+    return f"a settlement has added those that were there then; {command} adds the others"

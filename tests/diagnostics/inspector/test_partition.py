@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from panekeeper import TimeInterval, agg
 from panekeeper.diagnostics.inspector.opened import Opened
@@ -38,6 +39,7 @@ QUARANTINE = pa.schema(
         ("detail", pa.string()),
         ("event_time", pa.timestamp("us", "UTC")),
         ("row", pa.string()),
+        ("quarantined_at", pa.timestamp("us", "UTC")),
     ]
 )
 
@@ -57,7 +59,7 @@ def partition(folder: Path, customer: str | None, watermarks: Sequence[datetime]
     fired = [{"customer": one, "pane_start": TEN - HOUR, "pane_end": TEN, **firing} for one in ("dorra", None)]
     write_deltalake(str(folder / "log"), pa.Table.from_pylist(fired))
     late = {"batch": 0, "reason": "LATE", "detail": None, "event_time": TEN, "row": '{"customer":"zeta","n":1}'}
-    write_deltalake(str(folder / "quarantine"), pa.Table.from_pylist([late], QUARANTINE))
+    write_deltalake(str(folder / "quarantine"), pa.Table.from_pylist([late | {"quarantined_at": TEN}], QUARANTINE))
     store = MemoryStore()
     KeyGroupRunner(spec_of(WINDOW), store).run([Watermark(us(acted_on))])
     declaration = fingerprint(
@@ -114,13 +116,70 @@ def test_a_pane_that_closed_is_told_with_its_results(tmp_path: Path) -> None:
     assert second.startswith("it fired with 2 result rows: late rows had come")
 
 
+def settle(log: Path, customer: str, start: datetime) -> None:
+    """Commit the result of a pane of a customer, as a settlement does."""
+    bounds = {"pane_start": start, "pane_end": start + HOUR}
+    row = {"customer": customer, **bounds, "refinement": 0, "reason": "SETTLED", "is_final": False, "op": 1, "n": 1}
+    once = CommitProperties(app_transactions=[Transaction("billing@0#0#settled", 0)])
+    write_deltalake(str(log), pa.Table.from_pylist([row]), mode="append", commit_properties=once)
+
+
+def test_a_row_that_a_settlement_has_added_is_settled(tmp_path: Path) -> None:
+    """As its pane is, in the same words, and nothing is offered that adds nothing; a row that came later is dropped."""
+    asked = partition(tmp_path, "zeta", [TEN, TEN + HOUR * 3], acted_on=TEN)
+    pane, next_one = (us(TEN), us(TEN + HOUR)), (us(TEN + HOUR), us(TEN + 2 * HOUR))
+    before = asked.why_refused(us(TEN), [pane], asked.refused)
+    assert (before.verdict, before.reasons[-1]) == (
+        Verdict.DROPPED,
+        "`panekeeper settle CHECKPOINT --job JOB.PY --reason LATE` can add them",
+    )
+    settle(tmp_path / "log", "zeta", TEN)
+    of_row, of_pane = asked.why_refused(us(TEN), [pane, next_one], asked.refused), asked.why(*pane)
+    assert (of_row.verdict, of_pane.verdict) == (Verdict.SETTLED, Verdict.SETTLED)
+    assert of_row.reasons == ("its pane is 2024-05-01T10:00:00Z/2024-05-01T11:00:00Z", *of_pane.reasons)
+    assert of_pane.reasons[0] == "it fired with n=1: rows that had come too late were settled (SETTLED)"
+    assert of_pane.reasons[-1] == "a settlement has added them"
+
+    (row,) = asked.refused
+    later = replace(row, refused_at=us(datetime(2100, 1, 1, tzinfo=UTC)))
+    assert asked.why_refused(us(TEN), [pane], [later]) == before
+    DeltaTable(str(tmp_path / "log")).optimize.compact()  # which file is the settlement's is not known any more
+    unsure = asked.why_refused(us(TEN), [pane], asked.refused)
+    assert unsure.verdict is Verdict.SETTLED
+    assert unsure.reasons[-1].startswith("a settlement has added those that were there then; ")
+
+
 def test_a_partition_of_the_quarantine_alone_is_called_alike(tmp_path: Path) -> None:
-    """Also where a time of day is asked for, of which no pane is known."""
+    """Also where a time of day is asked for, which is then not what is wrong."""
     asked = partition(tmp_path, "Zeta", [TEN], acted_on=TEN)
     alike = "partitions that are called alike: customer=zeta"
     assert asked.why(us(TEN), us(TEN + HOUR)).reasons[-1].endswith(alike)
-    with pytest.raises(DeclarationError, match=f"no pane that is known has it; {alike}; give the day, too"):
+    with pytest.raises(DeclarationError, match=f"a time of day, and nothing of this partition is known; {alike}$"):
         bounds_of(asked.port, asked, "10:00")
+
+
+def test_where_no_partition_is_called_alike_those_that_there_are_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of them by their names: in the answer for a pane, and where a time of day is asked for."""
+    asked = partition(tmp_path, "wim", [TEN], acted_on=TEN)
+    monkeypatch.setattr(asked, "_open_keys", lambda: [(f"{n}",) for n in range(4)])
+    there = "partitions that there are: customer=0, customer=1, customer=2, customer=3, customer=None and 2 more"
+    assert asked.why(us(TEN), us(TEN + HOUR)).reasons[-1].endswith(there)
+    with pytest.raises(DeclarationError, match=f"nothing of this partition is known; {there}$"):
+        bounds_of(asked.port, asked, "10:00")
+
+
+def test_of_several_panes_with_a_time_of_day_one_is_to_be_given_by_its_bounds(tmp_path: Path) -> None:
+    """The day would not tell them apart where they overlap; of a known partition without such a pane it helps."""
+    asked = partition(tmp_path / "one", "dorra", [TEN], acted_on=TEN)
+    with pytest.raises(DeclarationError, match="no pane that is known has it; give the day, too, as 2013-03-08T10:30"):
+        bounds_of(asked.port, asked, "10:30")
+    asked = partition(tmp_path / "two", "dorra", [TEN], acted_on=TEN)
+    settle(tmp_path / "two/log", "dorra", TEN - HOUR / 2)
+    both = "2024-05-01T09:00:00Z/2024-05-01T10:00:00Z, 2024-05-01T09:30:00Z/2024-05-01T10:30:00Z"
+    with pytest.raises(DeclarationError, match=f"2 panes that are known have it; give one as START/END, as {both}$"):
+        bounds_of(asked.port, asked, "09:47")
 
 
 @pytest.mark.parametrize("customer", ["null", "-", "", "None"])

@@ -37,6 +37,7 @@ def quarantine(*rows: tuple[int, str, datetime | None, dict[str, Any]]) -> pa.Ta
     batches, reasons, times, texts = zip(*rows, strict=True)
     columns = {"batch": pa.array(batches), "reason": reasons, "detail": [None] * len(rows)}
     time = pa.array(times, pa.timestamp("us", "UTC"))
+    columns["quarantined_at"] = pa.nulls(len(rows), time.type)
     return pa.table(columns | {"event_time": time, "row": [json.dumps(one) for one in texts]})
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from panekeeper.framework.core.inspection.nearest import alike_but_for_case, nearest_panes
 from panekeeper.framework.core.inspection.refusals import (
+    LastSettlement,
     Refusal,
     missed_between,
     refusal_lines,
@@ -64,32 +65,68 @@ COMMAND = "panekeeper settle c --job JOB.PY"
 
 
 @pytest.mark.parametrize(
-    ("settle", "closed", "settled", "said"),
+    ("settle", "closed", "settlement", "said"),
     [
-        (COMMAND, True, False, "`panekeeper settle c --job JOB.PY --reason LATE` can add them"),
+        (COMMAND, True, None, "`panekeeper settle c --job JOB.PY --reason LATE` can add them"),
         (
             COMMAND,
             False,
-            False,
+            None,
             "once the pane is closed, `panekeeper settle c --job JOB.PY --reason LATE` can add them",
         ),
         (
             COMMAND,
             True,
-            True,
+            LastSettlement(),
             f"a settlement has added those that were there then; `{COMMAND} --reason LATE` adds the others",
         ),
         (
             None,
             True,
-            False,
+            None,
             "they cannot be settled: that is for panes of event time with aggregates of all their rows",
         ),
     ],
 )
-def test_what_can_be_done_about_late_rows(settle: str | None, closed: bool, settled: bool, said: str) -> None:  # noqa: FBT001 -- parametrized
+def test_what_can_be_done_about_late_rows(
+    settle: str | None,
+    closed: bool,  # noqa: FBT001 -- parametrized
+    settlement: LastSettlement | None,
+    said: str,
+) -> None:
     """A command, where one helps; of an open pane not yet; of what was settled only for what came since."""
-    assert remedy_lines(late(1), settle, is_closed=closed, is_settled=settled) == [said]
+    assert remedy_lines(late(1), settle, is_closed=closed, settlement=settlement) == [said]
+
+
+@pytest.mark.parametrize(
+    ("reason", "refused_at", "said"),
+    [
+        ("LATE", [1, 2], "a settlement has added them"),
+        ("LATE", [1, 8], "a settlement has added those that were there then; {command} adds the others"),
+        ("LATE", [8, 9], "{command} can add them"),
+        (
+            "USER_ERROR",
+            [1, 2],
+            "a settlement has computed them again; {command} does so with a function that was corrected since",
+        ),
+        (
+            "USER_ERROR",
+            [1, None],
+            (
+                "a settlement has computed those again that were there then; {command} does so with a function that "
+                "was corrected since"
+            ),
+        ),
+        ("USER_ERROR", [8, 9], "{command} computes them again with a corrected function"),
+    ],
+)
+def test_a_settlement_is_offered_for_what_came_after_the_last_one(
+    reason: str, refused_at: list[int | None], said: str
+) -> None:
+    """Where the times of both are known; a function may have been corrected since."""
+    rows = [Refusal(reason=reason, detail="", at=TWO, batch=1, refused_at=at) for at in refused_at]
+    command = f"`{COMMAND} --reason {reason}`"
+    assert remedy_lines(rows, COMMAND, is_closed=True, settlement=LastSettlement(5)) == [said.format(command=command)]
 
 
 def test_what_cannot_be_settled_is_in_no_result() -> None:
