@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 
+_LAST_OF_GROUPS = ("top", "by")
+"""Results of groups that have the name of an option: their partial results are stored behind the others."""
+
+
 def aggregated(stream: Input, aggregates: Mapping[str, Aggregate], groups: Mapping[str, Any]) -> Computation:
     """Return what is computed of each firing of a window; `groups` are the options of groups within panes.
 
     Raises as `StreamWithWindow.aggregate`.
     """
-    intake, window = stream.intake, stream.window
+    intake, window, names = stream.intake, stream.window, [*aggregates]
     if groups:
         aggregates = {GROUPS: _of_groups(stream, groups, aggregates)}
     of_stream: dict[str, Aggregate] = {}
@@ -62,7 +66,9 @@ def aggregated(stream: Input, aggregates: Mapping[str, Aggregate], groups: Mappi
     port = port_spec(intake, window, columns | {*intake.partition_by, *intake.numeric_columns})
     fields = [pa.field(name, bind(aggregate, port.columns).output) for name, aggregate in of_stream.items()]
     if groups:
-        fields = list(fields[0].type.value_type)
+        *shown, rank = fields[0].type.value_type
+        results = sorted(shown[-len(names) :], key=lambda field: names.index(field.name))
+        fields = [*shown[: -len(names)], *results, rank]
     spec = JobSpec(
         **vars(port),
         output=pa.schema(fields),
@@ -90,7 +96,9 @@ def _of_groups(stream: Input, given: Mapping[str, Any], aggregates: Mapping[str,
         columns = [
             intake.find("group_within", column) for column in ([columns] if isinstance(columns, str) else columns)
         ]
-    return of_groups(aggregates, columns, given.get("top"), given.get("by"), intake.partition_by)
+    as_stored = {name: one for name, one in aggregates.items() if name not in _LAST_OF_GROUPS}
+    as_stored |= {name: aggregates[name] for name in _LAST_OF_GROUPS if name in aggregates}
+    return of_groups(as_stored, columns, given.get("top"), given.get("by"), intake.partition_by)
 
 
 def with_several_windows(pipelines: Mapping[str, Pipeline]) -> Computation:

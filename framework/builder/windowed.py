@@ -26,9 +26,10 @@ Each step checks what it was given and returns a new object; nothing runs before
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, Never, NoReturn, ParamSpec
 
 from panekeeper.framework.builder.computations import aggregated, with_operator, with_several_windows
 from panekeeper.framework.builder.fitting_windows import (
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import StructType
+
+P = ParamSpec("P")
 
 
 @named_options
@@ -224,16 +227,32 @@ class WindowedStream(Step):
         return StreamWithWindows(inputs)
 
 
+def _in_order_of_call(step: Callable[P, Computation]) -> Callable[P, Computation]:
+    """Return a method that knows the order of the names in its call: Python hands over those of options apart."""
+    method: Any = step
+
+    @wraps(step)
+    def called(*given: Any, **named: Any) -> Computation:  # no name of its own: a result may have any
+        stream, *unnamed = given
+        computed: Computation = method(replace(stream, _named=tuple(named)), *unnamed, **named)
+        return computed
+
+    return called
+
+
 @dataclass(frozen=True)
 class StreamWithWindow(Step):
     """A stream with its window, without its computation. Made by `WindowedStream.window`."""
 
     _place = 1
     _input: Input
+    _named: tuple[str, ...] = ()
+    """The names that `aggregate` is called with, in their order."""
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
         return f"stream of job {self._input.intake.name}, without a computation", self._input.shown
 
+    @_in_order_of_call
     def aggregate(
         self,
         *unnamed: Aggregate,
@@ -242,7 +261,7 @@ class StreamWithWindow(Step):
         by: str | Aggregate | None = None,
         **aggregates: Aggregate,
     ) -> Computation:
-        """Declare the result columns: one aggregate each.
+        """Declare the result columns: one aggregate each, in this order.
 
         Args:
             unnamed: none; an aggregate needs the name of its result column.
@@ -264,6 +283,7 @@ class StreamWithWindow(Step):
         """
         options = {"group_within": group_within, "top": top, "by": by}
         aggregates |= {name: option for name, option in options.items() if isinstance(option, Aggregate)}
+        aggregates = {name: aggregates[name] for name in self._named if name in aggregates}
         given = {
             name: option for name, option in options.items() if not (option is None or isinstance(option, Aggregate))
         }

@@ -147,6 +147,14 @@ def declared_job(
     **options: Any,
 ) -> ScriptedJob:
     """Check the arguments of `run` but for the script, and return the job, which has no micro-batches yet."""
+    declares: Any = window
+    if callable(declares) and not isinstance(declares, type):  # as `spark_job` takes it
+        named = getattr(declares, "__name__", declares)
+        raise DeclarationError(
+            f"run() takes a window, and got the function {named}; give what it declares, such as "
+            'run(TimeInterval("1 hour"), aggregates={"n": agg.count()}, script=[...]). The fixture spark_job takes a '
+            "function that declares"
+        )
     computed = {name: options.pop(name, None) for name in _COMPUTED}
     for name, example in _DICTS.items():
         one = {**computed, "ports": ports, "windows": windows}[name]

@@ -430,6 +430,8 @@ OF_ROWS = (
 )
 """Aggregates for which a window keeps its rows."""
 CONDITIONS = ("v > 1", "s = 'x'", "b")
+RESULTS = ("top", "a1", "by", "a3")
+"""Names of results: some are those of options of `.aggregate()`."""
 
 
 def aggregates(draw: DRAW, rules: Rules) -> dict[str, Call]:
@@ -437,10 +439,10 @@ def aggregates(draw: DRAW, rules: Rules) -> dict[str, Call]:
     menu = MERGING if rules.keeps_no_rows or draw(st.booleans()) else (*MERGING, *(2 * OF_ROWS))
     chosen = draw(st.lists(st.sampled_from(menu), max_size=4, unique_by=repr))
     found = {"n": call("agg.count")}
-    for number, one in enumerate(chosen):
+    for name, one in zip(RESULTS, chosen, strict=False):
         takes_condition = one.name != "agg.count_if"
         where = some(draw, st.sampled_from(CONDITIONS), of=8) if takes_condition else None
-        found[f"a{number}"] = one.but(where=where)
+        found[name] = one.but(where=where)
     return found
 
 
@@ -465,6 +467,7 @@ def computed(draw: DRAW, drawn: Drawn) -> dict[str, Any]:
         options: dict[str, Any] = {"group_within": draw(st.sampled_from(("s", ["s", "b"], "d")))}
         if draw(st.booleans()):
             options |= {"by": draw(st.sampled_from(("n desc", "n"))), "top": draw(few(1, 2))}
+            own = {f"a_{name}" if name in options else name: one for name, one in own.items()}
         return {"aggregates": own, **options}
     return {"aggregates": aggregates(draw, rules)}
 

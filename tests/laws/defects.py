@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from panekeeper.framework.builder.windowed import StreamWithWindow
 from panekeeper.framework.core import repeats
 from panekeeper.framework.core.aggregates.sums import CountAccumulator
 from panekeeper.framework.core.aggregates.tallies import Quantiles
@@ -164,6 +166,14 @@ def _of_all_partitions(_: Any) -> Any:
     return wrong
 
 
+def _options_last(right: Any) -> Any:
+    @wraps(right)
+    def wrong(self: Any, *unnamed: Any, **named: Any) -> Any:
+        return right(self, *unnamed, **dict(sorted(named.items(), key=lambda one: one[0] in ("top", "by"))))
+
+    return wrong
+
+
 DEFECTS = (
     Defect(
         "rows in gaps are counted nowhere", RowCounts, "add", _without_outside, ("rows",), words=("creation_period",)
@@ -227,6 +237,14 @@ DEFECTS = (
         ),
     ),
     Defect("what fires is told too late", TimeIntervalWindow, "outlook", _a_second_late, ("stored",)),
+    Defect(  # the law of columns is looked at wherever that of rows is
+        "results with the names of options come last",
+        StreamWithWindow,
+        "aggregate",
+        _options_last,
+        ("rows",),
+        words=("'top'", "'a1'"),
+    ),
     Defect("a restart loses firings", MemoryStore, "copy", _without_firings, ("cuts",), (PANES,), ("discard_age",)),
 )
 

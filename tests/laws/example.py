@@ -63,7 +63,7 @@ def require(example: Example) -> bool:
         if example.declaration.options.get("on_error") == "fail" and _fails(base):
             continue
         PLAYED.by_law[law] = PLAYED.by_law.get(law, 0) + 1
-        for one in dict.fromkeys(("rows", law)):  # that no row is lost is seen without another play
+        for one in dict.fromkeys(("rows", "columns", law)):  # which need no other play
             try:
                 _raising_nothing(base, history, one)
             except DeclarationError:  # of what is declared instead

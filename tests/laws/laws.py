@@ -289,7 +289,7 @@ def each_of_several_windows_is_as_it_is_alone(base: Play, history: History) -> N
         return
     name = history.chance("window").choice(sorted(declaration.options["windows"]))
     of_window = declaration.options["aggregates"][name]
-    groups = {one: of_window[one] for one in ("group_within", "top", "by") if one in of_window}
+    groups = {one: value for one, value in of_window.items() if not isinstance(value, Call)}
     own = {one: value for one, value in of_window.items() if one not in groups}
     rest = {one: value for one, value in declaration.options.items() if one not in ("windows", "aggregates")}
     window = declaration.options["windows"][name]
@@ -361,6 +361,30 @@ def what_is_stored_tells_the_rest(base: Play, history: History) -> None:
     require_forecasts(base)
 
 
+# g. Columns.
+
+
+def columns_come_as_they_are_declared(base: Play, _: History) -> None:
+    """The partition columns come first, and results side by side, each in the order of their declaration."""
+    options = base.declaration.options
+    keys = _as_list(options.get("partition_by"))
+    for window, rows in (base.results.windows or {"": base.results}).items():
+        own = options.get("aggregates", {}).get(window, options.get("aggregates", {}))
+        groups = _as_list(own.get("group_within", options.get("group_within")))
+        wanted = [*groups, *(name for name, one in own.items() if isinstance(one, Call)), *(["rank"] if groups else [])]
+        if "operator" in options:
+            wanted = [column.split()[0] for column in options["output"].split(", ")]
+        for names in map(list, rows[:1]):
+            begin = names.index(wanted[0]) if wanted else 0
+            if names[: len(keys)] != keys or names[begin : begin + len(wanted)] != wanted:
+                what = f"{', '.join(names)}, where {', '.join([*keys, *wanted])} are declared"
+                raise Broken(report("columns come in the order of their declaration", what, base))
+
+
+def _as_list(names: Any) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
 LAWS: Mapping[str, Law] = {
     "cuts": same_however_it_is_cut,
     "partitions": same_without_other_partitions,
@@ -369,6 +393,7 @@ LAWS: Mapping[str, Law] = {
     "windows": each_of_several_windows_is_as_it_is_alone,
     "options": without_what_cannot_act,
     "rows": every_row_is_somewhere,
+    "columns": columns_come_as_they_are_declared,
     "stored": what_is_stored_tells_the_rest,
 }
 

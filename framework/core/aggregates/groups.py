@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -124,9 +125,10 @@ def _grouped(owners: Ints, keys: list[pa.Array]) -> tuple[Ints, Bools]:
     return order, changes(*(column[order] for column in columns))
 
 
-def exploded(results: pa.Array) -> tuple[Ints, list[pa.Array]]:
-    """Return for each row of a column of lists of structs the place of its list, and the columns of the structs."""
+def exploded(results: pa.Array, names: Sequence[str]) -> tuple[Ints, list[pa.Array]]:
+    """Return for each row of a column of lists of structs the place of its list, and the structs' columns of names."""
     filled = results.filter(pa.array(valid_mask(results)))
     sizes = np.diff(offsets_of(filled))
     rows = filled.flatten()
-    return np.repeat(np.flatnonzero(valid_mask(results)), sizes), rows.flatten()
+    columns = dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
+    return np.repeat(np.flatnonzero(valid_mask(results)), sizes), [columns[name] for name in names]

@@ -112,7 +112,7 @@ class PaneResults(ResultRows):
     ) -> None:
         """Add result rows; one entry of each argument a row, or its groups. Rows of `NO_PANE` have null bounds."""
         if self._spec.has_groups and columns:
-            at, columns = exploded(columns[0])
+            at, columns = exploded(columns[0], self._spec.output.names)
             codes, panes = codes[at], panes[at]
             refinements, finals, reasons = (column.take(pa.array(at)) for column in (refinements, finals, reasons))
         nowhere = panes == NO_PANE

@@ -553,6 +553,10 @@ def _refused() -> dict[str, tuple[Callable[[], Any], str]]:
         ),
         "no window": (with_script(ROWS, window=None), "takes a window, or ports"),
         "window and ports": (with_script(ROWS, ports={"a": {"window": count}}), "takes a window, or ports"),
+        "a function that declares": (
+            with_script(ROWS, window=_refused, aggregates=None),
+            r"takes a window, and got the function _refused; give what it declares, .* spark_job takes a function",
+        ),
         "a window that is none": (with_script(ROWS, window=Count(1)), "the window is Count"),
         "a port without a window": (
             lambda: run(ports={"a": {}, "b": {"window": count}}, aggregates=SUM, script=[{}], **KEYED),

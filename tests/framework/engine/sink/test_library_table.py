@@ -318,6 +318,19 @@ def test_a_file_that_is_gone_while_nobody_has_committed_is_an_error(view: str) -
     assert DeltaTable(view).transaction_version(APP) == 0
 
 
+def test_rows_are_written_by_the_names_of_their_columns(path: str, view: str) -> None:
+    """A table keeps the order in which it was made, whatever the order of the results is now."""
+    commits = LibraryTable(path)
+    assert commits.append(log_rows("a").select(["total", "sensor"]), APP, 0)
+    assert DeltaTable(path).to_pyarrow_table().to_pylist() == [{"sensor": "a", "total": 1.0}]
+    merged = LibraryTable(view)
+    other = ["sensor", "refinement", "total", "pane_start", "pane_end"]
+    for version, rows in enumerate((panes(("a", 1, 1.0, 0)), panes(("a", 1, 2.0, 1), ("b", 0, 3.0, 0)))):
+        assert merge(merged, rows.select(other), version)
+    assert view_rows(view) == [("b", 0, 3.0, 0), ("a", 1, 2.0, 1)]
+    assert DeltaTable(view).to_pyarrow_table().column_names == VIEW.names
+
+
 def test_a_column_that_was_added_while_the_job_ran_is_null(path: str) -> None:
     """As rows that were recorded before a start has added it. The next start says what to do with it."""
     commits = LibraryTable(path, sleep=lambda _: None)
