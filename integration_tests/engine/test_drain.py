@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -208,7 +209,10 @@ def test_a_handler_that_raises_fails_the_batch_and_nothing_of_it_stays(readings:
 def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     readings: Readings, fail_at: Callable[[str, int], None]
 ) -> None:
-    """The error names what would be discarded; a reset that was interrupted is finished by the next start."""
+    """The error names what would be discarded; a reset that was interrupted is finished by the next start.
+
+    Tables that are gone begin empty with it, also those that went amid it: then by another reset.
+    """
     readings.put(("a", "10:00:10", 1), ("b", "10:00:30", 2), ("a", "10:02:10", 4))
     readings.put(("a", "10:04:10", 8))
     readings.run()
@@ -228,7 +232,24 @@ def test_a_job_goes_back_to_its_initial_state_only_when_confirmed(
     assert readings.log("view") == first
     readings.put(("c", "10:30:10", 16), ("c", "10:40:10", 32))
     readings.run()  # once more in the new epoch: Delta has the numbers of the old one's batches
-    assert [row for row in readings.log("view") if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]
+    view = readings.log("view")
+    assert [row for row in view if row[0] == "c"] == [("c", "10:30", 16, 1, 0, "WATERMARK")]
+
+    # The log is gone, and what a commit that failed has left is there; then the view is, too, amid the reset.
+    shutil.rmtree(readings.folder / "log")
+    (readings.folder / "log" / "_delta_log" / "_staged_commits").mkdir(parents=True)
+    with pytest.raises(NotConfirmed, match=r"made again without rows by the next start: the log \S+/log\."):
+        readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint)
+    assert readings.log("view") == view
+    fail_at("during-reset", 1)
+    with pytest.raises(ConnectionError):
+        readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    shutil.rmtree(readings.folder / "view")
+    with pytest.raises(SinkError, match=r"the reset of .* is not complete, and the table \S+/view is gone"):
+        readings.start()
+    readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
+    readings.run()
+    assert readings.log() == readings.log("view") == view
 
 
 @pytest.mark.extended

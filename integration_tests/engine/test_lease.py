@@ -132,7 +132,9 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
 
     shutil.move(readings.checkpoint, readings.folder / "unmounted")
     with pytest.raises(
-        SinkError, match=r"holds rows, and this checkpoint is new.*mount its volume, if that is missing"
+        SinkError,
+        match=r"each of \S+/log, \S+/view and \S+/log_metrics holds rows, and this checkpoint is new.*"
+        "mount its volume, if that is missing",
     ):
         readings.start()
     assert not readings.checkpoint.exists()
@@ -142,6 +144,15 @@ def test_tables_belong_to_one_checkpoint(readings: Readings) -> None:
         readings.start()
     assert not (readings.folder / "log").exists()
     shutil.move(readings.folder / "unmounted", readings.folder / "log")
+    readings.run()
+    shutil.move(readings.folder / "view", readings.folder / "unmounted")
+    readings.put(("a", "10:06:00", 4))
+    without_view = readings.computed().to_delta(readings.folder / "log")
+    without_view.start(checkpoint=readings.checkpoint, trigger="available_now").await_end()
+    with pytest.raises(SinkError, match=r"the table .*/view is gone, .* restore a savepoint that has it"):
+        readings.start()
+    assert not (readings.folder / "view").exists()
+    shutil.move(readings.folder / "unmounted", readings.folder / "view")
     readings.run()
 
 

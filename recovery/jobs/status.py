@@ -294,7 +294,8 @@ def _not_resumable_reason(
     if flushed:
         return "it was flushed: its windows are closed for good"
     if (begin := read_begin(folder)) is not None and begin.kind == "reset" and not begin.is_done:
-        return "a reset of it to the initial state is not complete: the next start completes it, and begins from there"
+        why = "a reset of it to the initial state is not complete: the next start completes it, and begins from there"
+        return why_gone(folder, begin.tables) or why
     begun, committed = -1 if offset is None else offset, -1 if commit is None else commit
     if not 0 <= begun - committed <= 1:  # a batch that was begun and not committed is run again
         return "its offsets and commits do not belong together: restore it from a savepoint"

@@ -6,6 +6,9 @@
     4  the tables refuse commits of earlier epochs, and the view is emptied; the others keep what they have
        (`roll_forward.py`). After a kill, the next start does this, or the same call
 
+Tables that are gone the new epoch does not name: the next start makes them, empty. What is left of a reset before is
+not done first: this one does the same, with the tables that are there now.
+
 Windows fire no event: their contents are discarded (docs/semantics.md section 4). State handlers are called with
 `reset_to_initial_state` in the first batch of the next run. The folder of the epoch before stays, until
 `panekeeper prune` removes it.
@@ -13,15 +16,16 @@ Windows fire no event: their contents are discarded (docs/semantics.md section 4
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from panekeeper.framework.declarations.errors import NotConfirmed, SinkError
 from panekeeper.framework.engine.job.lease import acquire
-from panekeeper.framework.engine.job.roll_forward import roll_forward
+from panekeeper.framework.engine.job.roll_forward import roll_forward, table_files
 from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.fencing import require_owned
+from panekeeper.framework.engine.sink.gone_tables import is_gone
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, transactions_of
 from panekeeper.state.checkpoint.epochs import (
     Begin,
@@ -29,6 +33,7 @@ from panekeeper.state.checkpoint.epochs import (
     epoch_folder,
     make_epoch,
     next_epoch,
+    read_begin,
     read_pointer,
     switch,
 )
@@ -43,13 +48,16 @@ from panekeeper.state.checkpoint.job_record import (
     write_tables,
 )
 from panekeeper.state.checkpoint.runs import pass_on_runs, read_end
+from panekeeper.state.log import logger
 from panekeeper.state.table_roles import is_owned, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from panekeeper.framework.engine.session.checkpoint_files import CheckpointFiles
     from panekeeper.framework.engine.sink.tables import Tables
+
+_log = logger("job")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +71,7 @@ class ResetPreview:
         open_panes: panes that took rows after that batch (live partitions, for windows in arrival order); after the one
             before, if that batch was run again.
         epoch: the epoch that begins with the reset.
+        remade: role -> path of the tables that are gone, which the next start makes, empty.
     """
 
     job: str
@@ -70,14 +79,19 @@ class ResetPreview:
     batch: int | None
     open_panes: int
     epoch: int
+    remade: Mapping[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         open_panes = f"{self.open_panes} open pane{'s' if self.open_panes != 1 else ''}"
+        kept = "The log keeps its rows, so results of rows that are read again are in it twice"
+        if gone := ", ".join(f"the {role} {path}" for role, path in self.remade.items()):
+            kept = f"Gone, and made again without rows by the next start: {gone}. Mount its volume first, if it has one"
+            if not any(kind_of(role) == "log" for role in self.remade):
+                kept = f"The log keeps its rows. {kept}"
         return (
             f"a reset of job {self.job!r} in {self.checkpoint} discards: the contents of {open_panes} or "
             "partitions, without any event; the state of its handlers; its position in the sources after batch "
-            f"{self.batch}, so that they are read again from their beginning; and the rows of its view. The log keeps "
-            "its rows, so results of rows that are read again are in it twice"
+            f"{self.batch}, so that they are read again from their beginning; and the rows of its view. {kept}"
         )
 
 
@@ -94,11 +108,16 @@ def reset_to_initial_state(
     pointer, record = read_pointer(root), read_record(files)
     if pointer is None or record is None:
         raise damaged(files, JOB_FILE, "it is gone")
-    if confirm == record.name:  # else nothing is changed
+    before = read_begin(files)
+    if confirm == record.name and (before is None or before.kind != "reset"):  # else nothing is changed
         roll_forward(held, record, lambda: spark, require_held)
-    made = read_tables(files)
+    named = read_tables(files)
+    gone = {role: path for role, path in named.items() if is_gone(table_files(path, lambda: spark))}
+    made = {role: path for role, path in named.items() if role not in gone}
+    if before is not None:  # what no start has made since
+        gone |= {role: path for role, path in before.remade.items() if role not in made}
     # The checkpoint may be an older copy: its tables know the epochs that it does not.
-    known = [path for role, path in made.items() if is_owned(role) and is_delta_table(spark, path)]
+    known = [path for role, path in made.items() if is_owned(role)]
     in_tables = [last_epochs(transactions_of(spark, path), record.name).get(record.id, 0) for path in known]
     preview = ResetPreview(
         job=record.name,
@@ -106,11 +125,12 @@ def reset_to_initial_state(
         batch=max(batch_numbers(files, OFFSETS_FOLDER), default=None),
         open_panes=_open_panes(files, tables),
         epoch=next_epoch(root, [record.epoch, *in_tables]),
+        remade=gone,
     )
     if confirm != record.name:
         raise NotConfirmed(f"{preview}. To confirm it, pass confirm={record.name!r}")
     opened = DeltaTables()
-    require_owned([opened.read(spark, path) for path in made.values() if is_delta_table(spark, path)], record)
+    require_owned([opened.read(spark, path) for path in made.values()], record)
     # The views of its last start, whatever the declaration says now.
     views = {role: path for role, path in made.items() if kind_of(role) == "view"}
     for role, declared in tables.by_role.items():
@@ -124,10 +144,10 @@ def reset_to_initial_state(
     require_held()
     new, folder = replace(record, epoch=preview.epoch), epoch_folder(files.checkpoint, preview.epoch)
     with acquire(folder, record.name, what="the reset of job").held() as lease:
-        begin = Begin(kind="reset", tables=made, emptied=tuple(views.values()))
+        begin = Begin(kind="reset", tables=made, emptied=tuple(views.values()), remade=gone)
         begun = make_epoch(root, preview.epoch, begin)  # 2
         create_record(begun, new)
-        write_tables(begun, made)
+        write_tables(begun, made)  # the next start makes the others, as tables that are new
         pass_on_runs(files, begun)
         begun.write_json(STOPPED_FILE, read_end(files))
         if (savepoint := read_last_savepoint(files)) is not None:
@@ -135,6 +155,8 @@ def reset_to_initial_state(
         require_held()
         switch(root, pointer.to_bytes(), Pointer(name=new.name, id=new.id, epoch=new.epoch))  # 3
         roll_forward(begun, new, lambda: spark, lease.require_held)  # 4
+    for role, path in gone.items():
+        _log.warning("the %s %s was gone: the next start makes it, empty", role, path)
     return preview
 
 

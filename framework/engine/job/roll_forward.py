@@ -7,7 +7,8 @@ there on the same function, called by the command that has begun the epoch or by
     2  taken back: tables go to the versions that the savepoint names; a reset empties the view
     3  owned: the tables are those of this checkpoint, in this epoch, and have its last batch
 
-Each step may be repeated, and is noted when it is done. Until all are, no job runs on the epoch.
+Each step may be repeated, and is noted when it is done. Until all are, no job runs on the epoch. A table that is gone
+is refused by name before a step (A6): what has begun the epoch may be done again, and then does without it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from panekeeper.framework.engine.session.settings import session_of_its_own
 from panekeeper.framework.engine.sink.delta_log import jobs_since
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
+from panekeeper.framework.engine.sink.gone_tables import is_gone, what_to_do_first
 from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
 from panekeeper.framework.engine.sink.table_restore import restore_table
 from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
@@ -47,12 +49,14 @@ def roll_forward(
 ) -> None:
     """Do what is left of what began an epoch, whose lease is held. May be killed and repeated.
 
-    Paths that are `confirmed` go back although other jobs have written to them. Raises `SinkError` if Delta refuses to
-    take a table back, or if it would lose rows of other jobs.
+    Paths that are `confirmed` go back although other jobs have written to them. Raises `SinkError` if a table is gone,
+    if Delta refuses to take one back, or if it would lose rows of other jobs.
     """
     begin = read_begin(folder)
     if begin is None or begin.is_done:
         return
+    if gone := {role: path for role, path in begin.tables.items() if is_gone(table_files(path, spark))}:
+        raise SinkError(what_to_do_first(gone, begin, folder))
     tables, batch = dict(begin.tables), begin.batch
     for number, step in enumerate(STEPS):
         if step in begin.done:
@@ -86,8 +90,8 @@ def _take_back(
 ) -> None:
     """Do step 2. The metrics are last, as in a batch: their row says that the other tables are complete."""
     for role in sorted(begin.versions, key=lambda role: role == "metrics"):
-        path, version, local = begin.tables[role], begin.versions[role], local_path(begin.tables[role])
-        folder = CheckpointFiles(spark(), path) if local is None else LocalFolder(local)
+        path, version = begin.tables[role], begin.versions[role]
+        folder = table_files(path, spark)
         if not is_owned(role) and path not in confirmed:
             _require_no_rows_of_others(folder, version, record)
         restore_table(spark, path, version, folder, require_held=require_held)
@@ -96,6 +100,12 @@ def _take_back(
             require_held()
             with session_of_its_own(spark()) as own_session:
                 delete_all(own_session, view, record.transaction("reset"))
+
+
+def table_files(path: str, spark: Callable[[], SparkSession]) -> CheckpointFolder:
+    """Return the files of a table. Spark is started only for one that is on no local disk."""
+    local = local_path(path)
+    return CheckpointFiles(spark(), path) if local is None else LocalFolder(local)
 
 
 def _require_no_rows_of_others(folder: CheckpointFolder, version: int, record: JobRecord) -> None:

@@ -7,8 +7,8 @@
        A checkpoint that was renamed, moved, or is reached by a link gets its present name in Spark's own files.
     5  A new folder gets the record of its job (`declaration_record.py`). In any other check that the declaration fits
        (`checkpoint_checks.py`), and complete the last batch, if it was recorded and not completed (`batch_journal.py`).
-    6  Check that sources and tables fit the checkpoint (`sources/inputs.py`, `table_checks.py`), and take the tables
-       (`take_tables.py`). A view that a restore has found gone is made again (`view_again.py`).
+    6  Check that sources and tables fit the checkpoint (`sources/inputs.py`, `table_checks.py`), make the tables that
+       are new, and take all (`take_tables.py`). A view that a restore has found gone is made again (`view_again.py`).
     7  Begin the run (`run.py`): from its control file on, what is overdue happens; the query starts.
 
 If a step fails, the lease is put back as it was. What was done may be done again by the next start.
@@ -47,13 +47,17 @@ from panekeeper.framework.engine.job.roll_forward import roll_forward
 from panekeeper.framework.engine.job.run import JobRun
 from panekeeper.framework.engine.job.shutdown import spark_shutdown, unattended_jobs
 from panekeeper.framework.engine.job.status import RunTotals
-from panekeeper.framework.engine.job.table_checks import require_tables_of_start
+from panekeeper.framework.engine.job.table_checks import (
+    require_tables_of_start,
+    table_record,
+    tables_of_last_batch,
+)
 from panekeeper.framework.engine.job.take_tables import take_tables
 from panekeeper.framework.engine.job.view_again import make_views_again, with_logs_unlike_views
 from panekeeper.framework.engine.session.checkpoint_files import HeldFiles
 from panekeeper.framework.engine.session.spark_errors import first_line, translate_full_disk
 from panekeeper.framework.engine.sink.table_writer import TableWriter
-from panekeeper.framework.engine.sink.tables import create_or_check, require_no_rows
+from panekeeper.framework.engine.sink.tables import check_tables, create_tables, require_no_rows
 from panekeeper.framework.engine.sources.functions import prepare_functions
 from panekeeper.framework.engine.sources.inputs import (
     InputsRecord,
@@ -176,7 +180,7 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     record = record_to_go_on_with(held, start.pipeline, complete=complete)
 
     # 6  The sources go on where they have ended. The tables are there, have all that was written to them, and nothing
-    #    of another job or epoch; only then they become those of this start.
+    #    of another job or epoch; only then others are made, and all become those of this start.
     sources = inputs_of(streams)
     require_same_inputs(held, record.name, sources)
     require_topics_named(held, streams)
@@ -189,20 +193,23 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     lease.require_held()
     tables = start.make_tables(spark, pipeline.spec, written)
     lease.require_held()
-    found = create_or_check(
+    found = check_tables(
         spark,
         tables,
         pipeline.spec,
+        writer.tables,
         fresh=new and not record.epoch,
         written=written.values(),
+        former=[*made.values(), *tables_of_last_batch(held, record).values()],
         checkpoint=held,
-        layout=start.layout,
-        opened=writer.tables,
     )
+    fitting = require_tables_of_start(held, record, found, writer.tables, made=made)
+    lease.require_held()
+    added = create_tables(spark, tables, pipeline.spec, writer.tables, there=found, layout=start.layout)
+    found, fitting = found | added, fitting | table_record(record, added)
     record = without_columns_of_no_table(record, found)
     pipeline = with_history(pipeline, record)
     paths = tables.by_role
-    fitting = require_tables_of_start(held, record, found, writer.tables, made=made)
     record = with_logs_unlike_views(held, record, paths, fitting, written)
     take_tables(held, record, tables, pipeline.spec, writer, found)
     make_views_again(held, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from panekeeper.framework.declarations.errors import CheckpointError, SinkError
 from panekeeper.framework.engine.sink.fencing import require_owned
 from panekeeper.framework.engine.sink.library_table import FENCED
-from panekeeper.state.checkpoint.folder import place_of
+from panekeeper.state.checkpoint.folder import CheckpointFolder, place_of
 from panekeeper.state.checkpoint.job_record import OWNER, is_new
 from panekeeper.state.prepared import last_decided, last_prepared
 from panekeeper.state.table_roles import is_owned, kind_of
@@ -194,9 +194,21 @@ def require_all_batches(
             require_has(record, role, table, before)
         if record.epoch and place_of(table.path) in own and table.last_transaction(record.joined(role)) != record.epoch:
             raise _missing(role, table.path, "is an older copy: it is from before the last restore or reset")
-        batch = table.last_transaction(record.transaction(role))
-        record_of[role] = {"path": table.path, "id": table.id, "batch": batch}
-    return record_of
+    return record_of | table_record(record, tables)
+
+
+def table_record(record: JobRecord, tables: Mapping[str, TableAtVersion]) -> TableRecord:
+    """Return what tables have of a job in this epoch."""
+    return {
+        role: {"path": table.path, "id": table.id, "batch": table.last_transaction(record.transaction(role))}
+        for role, table in tables.items()
+    }
+
+
+def tables_of_last_batch(files: CheckpointFolder, record: JobRecord) -> dict[str, str]:
+    """Return role -> path of the tables with rows of this epoch, by the last batch: also one that was dropped since."""
+    last = last_prepared(files, record, last_decided(files, record))
+    return {} if last is None else {role: one["path"] for role, one in last.tables.items() if one["batch"] >= 0}
 
 
 def require_has(record: JobRecord, role: str, table: TableAtVersion, known: Mapping[str, Any]) -> None:

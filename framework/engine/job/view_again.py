@@ -1,8 +1,9 @@
 """A view that is gone is made again from its log: by the first start after a restore without it.
 
-A restore leaves a table out that is gone (`begin.json`, `remade`), and a start makes it as any that is new. A view has
-the newest result of each row that it stands for, and so has the log: they are merged in one commit, under a transaction
-id of this epoch, so that a start that was killed before it does it, and no start does it twice.
+A restore leaves a table out that is gone (`begin.json`, `remade`), and a start makes it as any that is new; so does a
+reset, after which a view is empty in any case. A view has the newest result of each row that it stands for, and so has
+the log: they are merged in one commit, under a transaction id of this epoch, so that a start that was killed before it
+does it, and no start does it twice.
 
 Some logs do not tell what their views have (`JobRecord.why_unlike_view`): then a restore is refused until the view may
 begin empty. A reset keeps the rows of the log, and refinements begin at 0 again; a log that began anew lacks results.
@@ -74,7 +75,7 @@ def make_views_again(
     *,
     require_held: Callable[[], None],
 ) -> None:
-    """Fill the views that the restore which began this epoch has found gone, each once. Before the first batch.
+    """Fill the views that what began this epoch has found gone, each once. Before the first batch.
 
     `fitting` is what the tables have (`table_checks.TableRecord`). A view stays empty if its log does not tell what it
     had, by the record of this start: the log may have been declared in another folder only now.

@@ -19,9 +19,10 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, activate, session_settings
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
+from panekeeper.framework.engine.sink.gone_tables import is_gone
 from panekeeper.framework.engine.sink.library_table import PAUSES_S, REPLACED
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
-from panekeeper.state.checkpoint.folder import local_path
+from panekeeper.state.checkpoint.folder import LocalFolder, local_path
 from panekeeper.state.log import logger
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
     local = local_path(path)
     if local is not None and not any((one / "_delta_log").exists() for one in (local, *local.parents)):
         return False  # as Delta finds, which takes longer
+    if local is not None and (local / "_delta_log").is_dir() and is_gone(LocalFolder(local)):
+        return False  # a commit that failed has left the folder, and Delta takes that for a table
     try:
         activate(spark)
         return bool(DeltaTable.isDeltaTable(spark, path))

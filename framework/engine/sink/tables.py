@@ -1,7 +1,7 @@
 """The Delta tables of a job: which there are, what columns they have, and whether they can take results.
 
 They are made before the query starts: a reader finds them at once, and a folder that cannot be written, or that
-holds something else, is an error before the first row is read.
+holds something else, is an error before the first row is read. All that is there is checked before the first is made.
 
 A table is refused here only where results would be lost, doubled or changed silently. A rule by which Delta
 refuses rows (a constraint, an append-only view) is left to Delta, whose message says which; once it is gone, the batch
@@ -11,7 +11,6 @@ is completed as it is recorded.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -41,12 +40,11 @@ from panekeeper.framework.engine.sink.batch_output import ROW_COUNT_COLUMNS
 from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
-from panekeeper.framework.engine.sink.gone_tables import what_to_do
+from panekeeper.framework.engine.sink.gone_tables import is_gone, what_to_do
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
 from panekeeper.framework.engine.sink.spark_table import is_delta_table, read_table
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import place_of
-from panekeeper.state.checkpoint.job_record import read_last_savepoint, read_tables
 from panekeeper.state.table_roles import has_results, is_owned, kind_of, window_of
 
 if TYPE_CHECKING:
@@ -82,8 +80,6 @@ LATER_METRICS = ("missed_panes",)
 QUARANTINED = (StructField("batch", LongType()), StructField("quarantined_at", TimestampType()))
 """Columns that rows of the quarantine get as they are written: their batch, and its `batch_time` in the metrics."""
 _PROBE = ".panekeeper-can-write"
-_OF_A_TABLE = re.compile(r"\d{20}\.(json|checkpoint\..*)")
-"""A file in the log of a table that was made: one that was not yet named so is left by a start that was killed."""
 
 
 @dataclass(frozen=True)
@@ -140,18 +136,20 @@ def _properties(role: str, layout: TableLayout) -> dict[str, str]:
     return NEW_TABLE | dict(layout.properties) if has_results(role) else NEW_TABLE
 
 
-def create_or_check(
+def check_tables(
     spark: SparkSession,
     tables: Tables,
     spec: JobSpec,
     opened: DeltaTables,
     *,
     fresh: bool,
-    written: Collection[str] = (),
-    checkpoint: CheckpointFolder | None = None,
-    layout: TableLayout | None = None,
+    written: Collection[str],
+    former: Collection[str],
+    checkpoint: CheckpointFolder,
 ) -> dict[str, TableAtVersion]:
-    """Make the tables that are not there and check those that are; return them by their roles.
+    """Check the tables that are there, and the folders of those that are not; return the former by their roles.
+
+    Makes nothing: a start that is refused leaves no table.
 
     Args:
         spark: the session that reaches the tables.
@@ -160,52 +158,74 @@ def create_or_check(
         opened: the tables that are open already.
         fresh: the checkpoint has run no batch in this epoch yet.
         written: paths of the tables that earlier runs on this checkpoint have made; they are never made again.
-        checkpoint: its folder names such tables, those of before a reset, too; None: no others.
-        layout: of tables that are made.
+        former: paths of others that are never made again: those of before a reset, and what the last batch has written.
+        checkpoint: the folder of the epoch.
     """
-    layout, found = layout or TableLayout(), dict[str, TableAtVersion]()
-    made = {} if checkpoint is None else read_tables(checkpoint)
+    found = dict[str, TableAtVersion]()
     roles = {path: role for role, path in tables.by_role.items()}
-    own, former = ({place_of(path) for path in paths} for paths in (written, made.values()))
+    own, ever = {place_of(path) for path in written}, {place_of(path) for path in (*written, *former)}
+    missing = [path for path in roles if path is not None and not is_delta_table(spark, path)]
+    if gone := {roles[path]: path for path in missing if place_of(path) in ever}:
+        raise SinkError(what_to_do(gone, checkpoint))
     for path, schema in tables.schemas(spec).items():
-        role, files, exists = roles[path], CheckpointFiles(spark, path), is_delta_table(spark, path)
-        if not exists and place_of(path) in own | former:
-            gone = {
-                roles[one]: one
-                for one in roles
-                if one is not None and place_of(one) in own | former and not is_delta_table(spark, one)
-            }
-            root, saved = ("", None) if checkpoint is None else (checkpoint.root, read_last_savepoint(checkpoint))
-            raise SinkError(what_to_do(gone, root, saved))
+        role, files, exists = roles[path], CheckpointFiles(spark, path), path not in missing
         if not exists and files.exists() and not is_free(files):
             raise OutputNotWritable(f"{path} holds files but is no Delta table; choose another folder, or empty it")
-        try:
-            files.write_json(_PROBE, {}, replace=True)
-            files.remove(_PROBE)
-        except Exception as error:
-            raise OutputNotWritable(
-                f"{files.root} cannot be written: {first_line(error)}; make it writable, or choose another folder"
-            ) from error
-        table = opened.read(spark, path) if exists else _create(spark, path, role, schema, layout, opened)
-        found[role] = table
-        if exists:
-            columns, is_own = columns_of(table), place_of(path) in own
-            wanted = schema
-            if is_own and has_results(role):
-                wanted = without_missing(schema, columns, spec.parts[window_of(role)])
-            elif role == "metrics":
-                wanted = without_later_metrics(schema, columns)
-            if lines := column_differences(columns, wanted):
-                way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
-                raise SchemaMismatch(
-                    f"the Delta table {path} has other columns than the results:\n"
-                    + "".join(f"  {line}\n" for line in lines)
-                    + (way_back if is_own else "Choose another folder.")
-                )
+        if not exists:
+            continue
+        _require_writable(files)
+        found[role] = table = opened.read(spark, path)
+        columns, is_own = columns_of(table), place_of(path) in own
+        wanted = schema
+        if is_own and has_results(role):
+            wanted = without_missing(schema, columns, spec.parts[window_of(role)])
+        elif role == "metrics":
+            wanted = without_later_metrics(schema, columns)
+        if lines := column_differences(columns, wanted):
+            way_back = "It holds the results of this checkpoint. Change its columns back, or restore a savepoint."
+            raise SchemaMismatch(
+                f"the Delta table {path} has other columns than the results:\n"
+                + "".join(f"  {line}\n" for line in lines)
+                + (way_back if is_own else "Choose another folder.")
+            )
         require_usable_settings(role, table, schema.names, str(spark.conf.get(TIME_ZONE)))
-        if exists and fresh:
-            _require_no_rows(spark, role, path, opened)
+    if fresh:
+        _require_no_rows(spark, {role: table.path for role, table in found.items()}, opened)
     return found
+
+
+def create_tables(
+    spark: SparkSession,
+    tables: Tables,
+    spec: JobSpec,
+    opened: DeltaTables,
+    *,
+    there: Collection[str],
+    layout: TableLayout | None = None,
+) -> dict[str, TableAtVersion]:
+    """Make the tables of the roles that are not `there`, and return them. All folders can be written, or none is made.
+
+    `layout` is that of tables that are made.
+    """
+    roles, made = {path: role for role, path in tables.by_role.items()}, dict[str, TableAtVersion]()
+    wanted = {path: schema for path, schema in tables.schemas(spec).items() if roles[path] not in there}
+    for path in wanted:
+        _require_writable(CheckpointFiles(spark, path))
+    for path, schema in wanted.items():
+        role = roles[path]
+        made[role] = _create(spark, path, role, schema, layout or TableLayout(), opened)
+        require_usable_settings(role, made[role], schema.names, str(spark.conf.get(TIME_ZONE)))
+    return made
+
+
+def _require_writable(files: CheckpointFiles) -> None:
+    try:
+        files.write_json(_PROBE, {}, replace=True)
+        files.remove(_PROBE)
+    except Exception as error:
+        raise OutputNotWritable(
+            f"{files.root} cannot be written: {first_line(error)}; make it writable, or choose another folder"
+        ) from error
 
 
 def _create(
@@ -242,26 +262,41 @@ def without_later_metrics(wanted: StructType, found: StructType) -> StructType:
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
     """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing."""
-    for role, path in tables.by_role.items():
-        if path is not None and is_delta_table(spark, path):
-            read_table(spark, path)
-            _require_no_rows(spark, role, path, DeltaTables())
+    there = {role: path for role, path in tables.by_role.items() if path is not None and is_delta_table(spark, path)}
+    for path in there.values():
+        read_table(spark, path)
+    _require_no_rows(spark, there, DeltaTables())
 
 
-def _require_no_rows(spark: SparkSession, role: str, path: str, opened: DeltaTables) -> None:
-    if is_owned(role) and opened.has_rows(spark, path):
-        raise SinkError(
-            f"{path} holds rows, and this checkpoint is new: they are of another checkpoint or program, and "
-            "results would be there twice or mixed. Start with the checkpoint that wrote them (mount its volume, "
-            "if that is missing, or bring it back from a savepoint with `panekeeper restore LOCATION NAME`, if it is "
-            "lost), or choose other folders for the tables"
-        )
+def _require_no_rows(spark: SparkSession, there: Mapping[str, str], opened: DeltaTables) -> None:
+    with_rows = {role: path for role, path in there.items() if is_owned(role) and opened.has_rows(spark, path)}
+    if with_rows:
+        raise SinkError(why_not_new(with_rows))
+
+
+def why_not_new(with_rows: Mapping[str, str]) -> str:
+    """Return why a new checkpoint does not begin on tables with rows, role -> path, and what to do, in two sentences.
+
+    Others may share a quarantine or a downtime table, so their rows are no reason.
+    """
+    *most, last = with_rows.values()
+    hold = f"each of {', '.join(most)} and {last} holds rows" if most else f"{last} holds rows"
+    what = "results would be there twice or mixed"
+    if not any(map(has_results, with_rows)):
+        what = "batches of two checkpoints, with the same numbers, would be there"
+    it = "these folders" if most else "this folder"
+    return (
+        f"{hold}, and this checkpoint is new: they are of another checkpoint or program, and {what}. Start with the "
+        "checkpoint that wrote them (mount its volume, if that is missing, or bring it back from a savepoint with "
+        "`panekeeper restore LOCATION NAME`, if it is lost), or choose other folders for the tables; to start over "
+        f"without these rows, remove {it}"
+    )
 
 
 def is_free(files: CheckpointFolder) -> bool:
     """Return whether a folder holds nothing, or what a start leaves that was killed before its table was made."""
     names = {one for one in files.names("") if _PROBE not in one}
-    return not names or (names == {LOG} and not any(_OF_A_TABLE.fullmatch(one) for one in files.names(LOG)))
+    return not names or (names == {LOG} and is_gone(files))
 
 
 def column_differences(found: StructType, wanted: StructType) -> list[str]:

@@ -116,6 +116,7 @@ def test_a_job_whose_table_is_gone_cannot_resume(tmp_path: Path) -> None:
     job = FakeCheckpoint(tmp_path / "checkpoint").run(1)
     for role in ("log", "now"):
         (tmp_path / role / "_delta_log").mkdir(parents=True)
+        (tmp_path / role / "_delta_log" / f"{0:020d}.json").touch()
     tables = {"log": str(tmp_path / "log"), "view": str(tmp_path / "now"), "quarantine": "hdfs://there/quarantine"}
     job.tables(**tables)
     root = LocalFolder(tmp_path / "checkpoint")

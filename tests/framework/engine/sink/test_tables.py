@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -12,19 +14,26 @@ from deltalake import DeltaTable, Schema
 from pyspark.sql.types import ArrayType, LongType, MapType, StringType, StructField, StructType
 
 from panekeeper.framework.declarations.errors import SinkError
+from panekeeper.framework.engine.job.table_checks import tables_of_last_batch
+from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE, create_table
 from panekeeper.framework.engine.sink.library_table import LibraryTable
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.framework.engine.sink.tables import (
     LATER_METRICS,
     METRICS,
+    Tables,
+    check_tables,
     column_differences,
     is_free,
     require_usable_settings,
     stored_schema,
+    why_not_new,
     without_later_metrics,
 )
 from panekeeper.state.checkpoint.folder import LocalFolder
+from panekeeper.state.checkpoint.job_record import JobRecord, create_record, write_tables
+from panekeeper.state.prepared import PreparedBatch, prepare
 
 NEW_YORK = "America/New_York"
 WANTED = ("sensor", "total")
@@ -108,6 +117,52 @@ def test_columns_of_others_are_no_difference() -> None:
         "sensor: absent in the table, string in the results",
         "total: string in the table, bigint in the results",
     ]
+
+
+@pytest.mark.parametrize(
+    ("with_rows", "message"),
+    [
+        (
+            {"log": "/out/log", "view": "/out/now", "metrics": "/out/log_metrics"},
+            r"^each of /out/log, /out/now and /out/log_metrics holds rows, .* or mixed\. .* remove these folders$",
+        ),
+        ({"metrics": "/out/log_metrics"}, r"^/out/log_metrics holds rows, .* batches of two .* remove this folder$"),
+    ],
+    ids=["all that are in the way", "metrics alone"],
+)
+def test_a_new_checkpoint_names_all_tables_with_rows_at_once(with_rows: dict[str, str], message: str) -> None:
+    """Whoever starts over removes them together; of metrics it does not say that they are results."""
+    assert re.search(message, why_not_new(with_rows))
+
+
+def test_a_start_that_is_refused_makes_no_table(tmp_path: Path) -> None:
+    """The view was left out of the last start, and its folder is gone: the last batch knows that it was there."""
+    checkpoint = LocalFolder(tmp_path / "checkpoint")
+    record = JobRecord(name="readings", id="0123456789ab", declaration={}, group_ids=(0,), versions={})
+    create_record(checkpoint, record)
+    paths = {role: str(tmp_path / role) for role in ("log", "view")}
+    write_tables(checkpoint, {"log": paths["log"], "view": None})
+    known = {role: {"path": path, "id": role, "batch": 3} for role, path in paths.items()}
+    for name in ("offsets/3", "commits/3"):
+        checkpoint.write(name, b"")
+    prepare(checkpoint, PreparedBatch(number=4, epoch=0, spark_commit="", tables=known))
+    checkpoint.write("offsets/4", b"")
+    nothing, no_spark = pa.schema([]), cast("Any", None)
+    spec: Any = SimpleNamespace(rejected_schema=nothing, parts={"": SimpleNamespace(results_schema=nothing)})
+    former = tables_of_last_batch(checkpoint, record)
+    assert former == paths
+    with pytest.raises(SinkError, match=rf"the table {tmp_path}/view is gone, .* restore a savepoint that has it, "):
+        check_tables(
+            no_spark,
+            Tables({"log": str(tmp_path / "new"), "view": paths["view"]}),
+            spec,
+            DeltaTables(),
+            fresh=False,
+            written=(),
+            former=former.values(),
+            checkpoint=checkpoint,
+        )
+    assert [one.name for one in tmp_path.iterdir()] == ["checkpoint"]
 
 
 def columns(*, strict: bool) -> StructType:
