@@ -343,7 +343,10 @@ def test_spark_looks_for_deletion_vectors_too(
     ),
 )
 def test_a_view_that_is_gone_is_made_again_from_its_log(saved: Saved, window: Window) -> None:
-    """The restore says so, and the next start does it, once; the metrics and the downtime begin empty."""
+    """The restore says so, and the next start does it, once; the metrics and the downtime begin empty.
+
+    No savepoint of before the loss is needed: one that is made after it notes that the view was gone.
+    """
     readings = saved.readings
     for row in (  # as sessions, the third row makes one of the first two
         ("a", "10:00:50", 1),
@@ -371,6 +374,12 @@ def test_a_view_that_is_gone_is_made_again_from_its_log(saved: Saved, window: Wi
     assert sorted(map(str, readings.rows("log"))) == sorted(map(str, log))
     assert readings.rows("log_metrics") == []
     assert "view" in saved.save("two", decode=False).manifest.tables
+
+    shutil.rmtree(readings.folder / "view")
+    assert "view" in saved.save("after", decode=False).manifest.gone
+    assert saved.restore("after").forgotten is None
+    readings.run(window=window)
+    assert sorted(map(str, readings.rows("view"))) == sorted(map(str, view))
 
 
 @pytest.mark.extended

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from panekeeper.framework.engine.job.table_checks import require_fitting_tables
 from panekeeper.framework.engine.sink.delta_log import kept_commits, newest_first, newest_version, read_table
 from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.gone_tables import why_gone
 from panekeeper.recovery.storage.files import Files
 from panekeeper.recovery.storage.locations import table_at
 from panekeeper.state.checkpoint.epochs import read_begin
@@ -50,7 +51,7 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
 def require_own_tables(folder: Files, record: JobRecord, tables: Mapping[str, str]) -> None:
     """Refuse tables with batches that the checkpoint has not begun, without some of its own, or of another checkpoint.
 
-    The job may run meanwhile.
+    And those that are gone, by what to do. The job may run meanwhile.
     """
     if not folder.exists(TABLES_FILE) and folder.exists(INPUTS_FILE):
         raise SavepointRefused(
@@ -60,9 +61,12 @@ def require_own_tables(folder: Files, record: JobRecord, tables: Mapping[str, st
     begin = read_begin(folder)
     if begin is not None and begin.remade:
         raise SavepointRefused(
-            f"{folder.root} was restored without the {', '.join(begin.remade)}, which the next start makes: a "
-            "savepoint would lack them. Start the job once, and try again"
+            f"{folder.root} was {'reset' if begin.kind == 'reset' else 'restored'} without the "
+            f"{', '.join(begin.remade)}, which the next start makes: a savepoint would lack them. Start the job once, "
+            "and try again"
         )
+    if (why := why_gone(folder, tables)) is not None:
+        raise SavepointError(why)
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
     last = last_prepared(folder, record, last_batches(folder)[1])
     found = {role: read_table(table_at(path, folder.s3), path) for role, path in tables.items()}

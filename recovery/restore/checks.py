@@ -12,7 +12,7 @@ others alone have, there is nothing to take back: it stays as it is.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -21,16 +21,14 @@ from typing import TYPE_CHECKING
 from panekeeper.framework.declarations.display import Result, format_bytes, format_number
 from panekeeper.framework.declarations.errors import SinkError
 from panekeeper.framework.engine.sink.delta_log import (
-    COMMIT,
-    LOG,
     has_version,
     jobs_since,
     kept_commits,
     newest_version,
     read_table,
     transactions_of,
-    versions_in,
 )
+from panekeeper.framework.engine.sink.gone_tables import is_gone
 from panekeeper.framework.engine.sink.table_at_version import checkpoint_id
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.savepoint.checkpoint_snapshot import read_checkpoint
@@ -61,7 +59,7 @@ from panekeeper.state.checkpoint.job_record import (
     read_tables,
 )
 from panekeeper.state.errors import CheckpointError, StateError
-from panekeeper.state.table_roles import is_owned, kind_of, role_of, window_of
+from panekeeper.state.table_roles import is_owned, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -208,27 +206,18 @@ def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict
 
 
 def gone_tables(manifest: Manifest, s3: S3Options) -> dict[str, str]:
-    """Return role -> path of the tables of a savepoint of which nothing is there: no commit is in their logs."""
-    tables = {role: (table.path, table_at(table.path, s3).names(LOG)) for role, table in manifest.tables.items()}
-    return {role: path for role, (path, names) in tables.items() if not versions_in(names, COMMIT)}
+    """Return role -> path of the tables of a savepoint of which nothing is there, or was when it was made.
 
-
-def lost_tables(record: Callable[[], JobRecord], gone: Collection[str]) -> dict[str, str]:
-    """Return role -> why, of the tables that are gone and that the next start cannot make again.
-
-    A view is made from its log, if that tells what it had by the `record` of the savepoint, which is read only then.
-    The metrics and the downtime say how the job went, and nothing is computed from them. Results are in the log alone,
-    and refused rows in the quarantine: there `why` is empty.
+    Raises `SavepointRefused` for one that is there and was gone then: the savepoint has no version of it.
     """
-    lost = dict[str, str]()
-    for role in gone:
-        if kind_of(role) != "view":
-            lost |= {} if role in ("metrics", "downtime") else {role: ""}
-        elif role_of("log", window_of(role)) in gone:
-            lost[role] = "is gone, too"
-        elif (why := record().why_unlike_view(window_of(role))) is not None:
-            lost[role] = why
-    return lost
+    gone = {role: path for role, path in manifest.paths.items() if is_gone(table_at(path, s3))}
+    if back := [path for role, path in manifest.gone.items() if role not in gone]:
+        raise SavepointRefused(
+            f"{back[0]} was gone when savepoint {manifest.name!r} was made, which has no version of it, and is there "
+            "now. Nothing was changed; use a later savepoint, or move the folder of the table away: then the start "
+            "after the restore makes it"
+        )
+    return gone
 
 
 def unconfirmed_tables(shared: SharedTables, tables: Collection[Location]) -> tuple[str, ...]:

@@ -92,6 +92,11 @@ def clone(
         raise SavepointRefused(f"{top.root} holds a clone that is not complete; remove the folder and clone again")
     if top.names("") or top.sizes():
         raise SavepointRefused(f"{top.root} is there and not empty; name a new folder for the clone")
+    if manifest.gone:
+        raise SavepointRefused(
+            f"{', '.join(manifest.gone.values())} {'was' if len(manifest.gone) == 1 else 'were'} gone when savepoint "
+            f"{name!r} was made, and a clone copies each table; restore it, start the job, and clone a later savepoint"
+        )
     if gone := gone_tables(manifest, top.s3):
         command = shlex.join(["panekeeper", "restore", archive.location, name, "--dry-run"])
         raise SavepointRefused(

@@ -9,7 +9,8 @@
     4  Let that epoch be current: one step. Before it, nothing has changed but that a folder is there which nobody
        reads. From it on, no job starts before the tables are back, too.
     5  Let each table refuse commits of all earlier epochs, take it to its version, and own it
-       (`framework/engine/job/roll_forward.py`). After a kill the same call does the rest, or the next start.
+       (`framework/engine/job/roll_forward.py`). After a kill the same call does the rest, or the next start. If a table
+       is gone meanwhile, the same call begins again, from step 1.
 
 The folder of the epoch before stays as it was, until `panekeeper prune` removes it. A process that was paused there
 writes into a folder that nobody reads any more.
@@ -23,7 +24,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import cache
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING
 
 from panekeeper.framework.engine.job.lease import Lease
 from panekeeper.framework.engine.job.roll_forward import roll_forward
+from panekeeper.framework.engine.sink.gone_tables import is_gone, lost_tables
 from panekeeper.recovery.errors import ArchiveError, DamagedSavepoint, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import holding, require_stopped
 from panekeeper.recovery.restore.checks import (
@@ -39,7 +41,6 @@ from panekeeper.recovery.restore.checks import (
     Target,
     epochs_in_tables,
     gone_tables,
-    lost_tables,
     preview_restore,
     require_confirmed,
     target_at,
@@ -51,7 +52,14 @@ from panekeeper.recovery.storage.archive import Archive
 from panekeeper.recovery.storage.blobs import ProgressCallback
 from panekeeper.recovery.storage.delta_tables import session_for
 from panekeeper.recovery.storage.files import Files, removed_on_error
-from panekeeper.recovery.storage.locations import Location, LocationOrArchive, checkpoint_at, open_archive, place_of
+from panekeeper.recovery.storage.locations import (
+    Location,
+    LocationOrArchive,
+    checkpoint_at,
+    open_archive,
+    place_of,
+    table_at,
+)
 from panekeeper.recovery.storage.s3 import S3Options
 from panekeeper.state.checkpoint.epochs import STEPS as TABLE_STEPS
 from panekeeper.state.checkpoint.epochs import Begin, Pointer, make_epoch, switch, write_begin
@@ -141,7 +149,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
     with ExitStack() as held:
         here, origin = (None, None) if dry_run else _hold(held, target, manifest)  # 2
         pending = target.pending()
-        completes = pending is not None and _is_of(pending, archive, manifest)
+        completes = pending is not None and _is_of(pending, archive, manifest) and _are_there(pending, root)
         shared = SharedTables.of(manifest, target)
         are_back = completes and pending is not None and "taken back" in pending.done
         gone = dict(pending.remade) if completes and pending is not None else gone_tables(manifest, root.s3)
@@ -153,7 +161,7 @@ def restore(  # noqa: PLR0913 -- what, where to, and how; all but two by keyword
         if dry_run:
             if not completes:
                 with checked_copy(archive, manifest, progress) as copy:
-                    _fitting_record(copy, manifest, {role: table.path for role, table in manifest.tables.items()})
+                    _fitting_record(copy, manifest)
             return replace(preview, dry_run=True)
         paths = [table.path for table in manifest.tables.values()]
         session = cache(lambda: session_for(paths, spark, s3))
@@ -254,6 +262,11 @@ def _is_of(pending: Begin, archive: Archive, manifest: Manifest) -> bool:
     return begun == ("restore", archive.location, manifest.name, manifest.made_at.isoformat())
 
 
+def _are_there(pending: Begin, root: Files) -> bool:
+    """Return whether what is left to do can be done: no table that goes back is gone since. Else it is begun again."""
+    return not any(is_gone(table_at(path, root.s3)) for path in pending.tables.values())
+
+
 def _require_same_batch(target: Target, manifest: Manifest) -> None:
     committed = -1 if target.current is None else max(batch_numbers(target.current, COMMITS_FOLDER), default=-1)
     if committed != manifest.batch:
@@ -274,7 +287,6 @@ def _write_epoch(
     """Do step 3: write the copy into the folder of a new epoch; return the folder, and the record of its job."""
     manifest, target = shared.manifest, shared.target
     stays = shared.not_of_this_job()  # what other jobs write there while the restore is interrupted stays
-    saved = {role: table.path for role, table in manifest.tables.items()}
     back = {role: table for role, table in manifest.tables.items() if role not in preview.remade}
     begin = Begin(
         kind="restore",
@@ -288,7 +300,7 @@ def _write_epoch(
     copy = make_epoch(target.root, preview.epoch, begin)
     with removed_on_error(copy):  # it never becomes current
         write_checkpoint(archive, manifest, into=copy, progress=progress)
-        record = _fitting_record(copy, manifest, saved)
+        record = _fitting_record(copy, manifest)
         if preview.remade:
             write_tables(copy, begin.tables)  # the next start makes the others, as tables that are new
         if transform is not None:
@@ -310,12 +322,12 @@ def _write_epoch(
     return copy, record
 
 
-def _fitting_record(copy: Files, manifest: Manifest, tables: Mapping[str, str]) -> JobRecord:
+def _fitting_record(copy: Files, manifest: Manifest) -> JobRecord:
     """Return the record of a copy; one of another job, or with other tables than the manifest, is refused."""
     record = read_record(copy)
     if record is None or (record.name, record.id, record.epoch) != (manifest.job, manifest.job_id, manifest.epoch):
         wrong = JOB_FILE
-    elif read_tables(copy) != tables:
+    elif read_tables(copy) != manifest.paths:
         wrong = TABLES_FILE
     else:
         return record

@@ -20,13 +20,14 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from panekeeper.framework.declarations.display import Result, format_bytes
 from panekeeper.framework.declarations.durations import Duration, to_seconds
 from panekeeper.framework.engine.sink.delta_log import newest_version, read_table
+from panekeeper.framework.engine.sink.gone_tables import can_be_saved_without
 from panekeeper.recovery.errors import ArchiveError, SavepointError, SavepointRefused
 from panekeeper.recovery.jobs.checkpoint import (
     current_folder,
@@ -34,6 +35,7 @@ from panekeeper.recovery.jobs.checkpoint import (
     require_still_current,
     running_on,
 )
+from panekeeper.recovery.jobs.gone_tables import gone_among
 from panekeeper.recovery.jobs.tables import require_own_tables, versions_after_batch
 from panekeeper.recovery.savepoint.activity import active_markers, activity_marker
 from panekeeper.recovery.savepoint.catalog import decoded_text, require_no_overlap
@@ -112,7 +114,9 @@ class Savepoint(Result):
         yield f"{what}: {len(made.files)} files, {sent} sent, {reused} reused{decoded_text(self.values)}"
         if made.unfinished is not None:
             yield f"batch {made.unfinished} was begun and not committed; it is not in the savepoint"
-        if not made.tables:
+        for role, path in made.gone.items():
+            yield f"table {role}: {path} is gone, so the start after a restore of this savepoint makes it"
+        if not made.paths:
             yield "this checkpoint names no Delta tables, so a restore will leave all tables as they are"
 
 
@@ -154,7 +158,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
             being pruned or lies in the checkpoint; the name is taken or cannot be one; the key for signatures is
             short; or a table belongs to another checkpoint.
         CheckpointError, SinkError: the checkpoint or a table was put back from a backup, and they do not fit together.
-        SavepointError: there is nothing to save, or a table is gone.
+        SavepointError: there is nothing to save, or a table is gone that a start after a restore could not make.
         ArchiveError: the location cannot be used.
         StateError: the checkpoint's record is damaged, or a stored value. No savepoint was made.
     """
@@ -190,6 +194,7 @@ def savepoint(  # noqa: PLR0913 -- all but two have a default that fits
             versions=snapshot.record.versions,
             tables=tables,
             files=tuple(files),
+            gone={role: path for role, path in snapshot.tables.items() if role not in tables},
         )
         values = None
         if decode:
@@ -241,7 +246,7 @@ def _copy_with_retry(
     for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             snapshot = read_checkpoint(folder, batch=batch)  # 1
-            tables = table_versions(snapshot)
+            tables = table_versions(_without_gone(snapshot))
             files = [file for _, file in map_parallel(lambda path: describe(folder, path), snapshot.files())]
             if (changed := snapshot.changed_file()) is not None:
                 raise ChangedMeanwhile(changed)
@@ -255,6 +260,15 @@ def _copy_with_retry(
         else:
             return snapshot, tables, files, cost
     raise AssertionError("the last attempt returns or raises")
+
+
+def _without_gone(snapshot: CheckpointSnapshot) -> CheckpointSnapshot:
+    """Return the snapshot without the tables that are gone, if the start after a restore can make all of them again."""
+    gone = gone_among(snapshot.folder, snapshot.tables)
+    if not gone or not can_be_saved_without(gone, snapshot.folder):
+        return snapshot  # its tables are refused, if any is gone
+    _log.warning("the savepoint has no version of %s, which is gone", ", ".join(gone.values()))
+    return replace(snapshot, tables={role: path for role, path in snapshot.tables.items() if role not in gone})
 
 
 def table_versions(snapshot: CheckpointSnapshot) -> dict[str, SavedTable]:

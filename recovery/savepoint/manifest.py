@@ -40,6 +40,9 @@ _MIN_LENGTH = 16
 FORMAT_VERSION = 1
 """Goes up when the meaning of a manifest changes; another version is refused by its number."""
 
+_IF_ANY = ("gone",)
+"""Fields that are stored only if there is something in them."""
+
 _KIND = "panekeeper savepoint"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -124,6 +127,7 @@ class Manifest(Result):
         tables: role -> table.
         files: the checkpoint's files, by path.
         format: version of this format.
+        gone: role -> path of the tables that were gone when it was made. The start after a restore makes them.
     """
 
     name: str
@@ -141,6 +145,12 @@ class Manifest(Result):
     tables: Mapping[str, SavedTable]
     files: tuple[SavedFile, ...]
     format: int = field(default=FORMAT_VERSION)
+    gone: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """Role -> path of all tables of the job, also of those that were gone."""
+        return {role: table.path for role, table in self.tables.items()} | dict(self.gone)
 
     @property
     def size(self) -> int:
@@ -173,6 +183,7 @@ class Manifest(Result):
         yield from (f"{name}: {shown[name]}" for name in first)
         for role, table in self.tables.items():
             yield f"table {role}: {table.path} at version {table.version}"
+        yield from (f"table {role}: {path} was gone" for role, path in self.gone.items())
         for group in ("versions", "declaration", "settings"):
             yield from (f"{group} {name}: {value}" for name, value in shown[group].items())
         yield f"files: {len(self.files)}, {format_bytes(self.size)}"
@@ -185,6 +196,7 @@ class Manifest(Result):
     def encode(self, key: bytes | None = None) -> bytes:
         """Return the manifest as bytes, with a checksum of its own, and a signature if there is a key."""
         content = {**asdict(self), "made_at": self.made_at.isoformat()}
+        content = {name: value for name, value in content.items() if name not in _IF_ANY or value}
         canonical = _canonical(content)
         whole = {"kind": _KIND, "format": self.format, "sha256": hashlib.sha256(canonical).hexdigest()}
         if key is not None:
@@ -200,11 +212,12 @@ class Manifest(Result):
         """
         try:
             content = _content(data, name, key)
-            if set(content) != {one.name for one in fields(Manifest)} or content["name"] != name:
+            names = {one.name for one in fields(Manifest)}
+            if not names.difference(_IF_ANY) <= set(content) <= names or content["name"] != name:
                 raise DamagedSavepoint(
                     f"the manifest of savepoint {name!r} does not belong to it; use another savepoint"
                 )
-            found = {field: check(content[field], field) for field, check in _CHECKS.items()}
+            found = {field: check(content[field], field) for field, check in _CHECKS.items() if field in content}
             _require_ends_with(found["batch"], found["files"])
             return Manifest(**found)
         except _RuleBroken as error:
@@ -349,6 +362,13 @@ def _tables(value: Any, name: str) -> dict[str, SavedTable]:
     return found
 
 
+def _gone(value: Any, name: str) -> dict[str, str]:
+    found = _mapping(value, name)
+    if not all(map(is_role, found)):
+        raise _RuleBroken(f"{name} has more than {', '.join(KINDS)}")
+    return {role: _text(path, f"the path of table {role}") for role, path in found.items()}
+
+
 def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
     """Return the files; none is there twice, or is the folder of another one."""
     if not isinstance(value, list):
@@ -408,5 +428,6 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "tables": _tables,
     "files": _files,
     "format": _number,
+    "gone": _gone,
 }
 """Field of a manifest -> what checks and converts it; every field is here."""

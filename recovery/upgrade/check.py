@@ -155,7 +155,7 @@ class Before:
             flushed=any(file.path == FLUSHED_FILE for file in manifest.files),
             settings=manifest.settings,
             versions=manifest.versions,
-            tables={role: one.path for role, one in manifest.tables.items()},
+            tables=manifest.paths,
             delays=delays,
         )
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,10 @@ from deltalake import DeltaTable
 
 from panekeeper.cli.command import ExitCode
 from panekeeper.cli.main import main
-from panekeeper.recovery.errors import SavepointRefused
+from panekeeper.recovery.errors import SavepointError, SavepointRefused
+from panekeeper.recovery.jobs.status import status
 from panekeeper.recovery.restore.restore import STEPS, restore
-from panekeeper.state.checkpoint.epochs import read_begin
+from panekeeper.state.checkpoint.epochs import read_begin, write_begin
 from panekeeper.state.checkpoint.folder import JOB_FILE
 from panekeeper.state.checkpoint.job_record import read_tables
 from tests.fake_checkpoint import FakeCheckpoint, savepoint
@@ -145,6 +147,48 @@ def test_a_dry_run_says_what_becomes_of_tables_that_are_gone(
     assert main(shlex.split(printed[1])) == ExitCode.DONE
 
 
+def test_a_savepoint_is_made_without_tables_that_a_restore_makes_again(
+    job: FakeCheckpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the status says of a job without any savepoint. Where one is there again, it has no version of it."""
+    for role in ("log", "view", "metrics"):
+        refuse(tmp_path / role, OWN.replace("quarantine", role), 2)
+    job.tables(**{role: str(tmp_path / role) for role in ("log", "view", "metrics")})
+    for role in ("view", "metrics"):
+        (tmp_path / role).rename(tmp_path / f"{role}_away")
+    why = status(job.top).why
+    printed = re.search(r"`panekeeper (savepoint .*) NAME --to LOCATION`", why)
+    assert printed is not None
+    made = [*shlex.split(printed[1]), "one", "--to", str(tmp_path / "savepoints"), "--no-decode"]
+    assert main(made) == ExitCode.DONE
+    assert f"table view: {tmp_path}/view is gone, so the start after a restore" in capsys.readouterr().out
+    command = ["restore", str(tmp_path / "savepoints"), "one", "--dry-run"]
+    assert main(command) == ExitCode.DONE
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        f"table log: {tmp_path}/log from version 0 to 0",
+        f"table view: {tmp_path}/view is gone; the next start makes it from the log",
+        f"table metrics: {tmp_path}/metrics is gone; the next start makes it empty",
+    ]
+    assert main(["clone", *command[1:3], "--into", str(tmp_path / "clone")]) == ExitCode.FAILED
+    assert "clone a later savepoint" in capsys.readouterr().err
+    (tmp_path / "view_away").rename(tmp_path / "view")
+    assert main(command) == ExitCode.FAILED
+    assert f"{tmp_path}/view was gone when savepoint 'one' was made" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("lost", ["log", "view"])
+def test_no_savepoint_is_made_without_a_table_that_is_lost(lost: str, job: FakeCheckpoint, tmp_path: Path) -> None:
+    """A log, and a view that its log does not tell: neither the refusal nor the status offers one."""
+    job.put(JOB_FILE, json.dumps({**json.loads(job.files.read(JOB_FILE)), "unlike_views": ["log"]}))
+    for role in {"log", "view"} - {lost}:
+        refuse(tmp_path / role, OWN.replace("quarantine", role), 2)
+    job.tables(log=str(tmp_path / "log"), view=str(tmp_path / "view"))
+    with pytest.raises(SavepointError, match=rf"^the table \S+/{lost} is gone") as refused:
+        savepoint(job.folder, "one", to=tmp_path / "savepoints")
+    assert str(refused.value) == status(job.top).why
+    assert "made now" not in status(job.top).why
+
+
 UNLIKE: dict[str, tuple[dict[str, object], str]] = {
     "a reset, or a log begun anew": ({"unlike_views": ["log"]}, "has results of before a reset, or began anew"),
     "discarding": ({"declaration": {"window.results": "discarding"}}, "has parts of the results"),
@@ -201,6 +245,25 @@ def test_a_restore_without_a_table_that_is_killed_is_completed_by_the_same_call(
     assert read_tables(job.files) == {}
     with pytest.raises(SavepointRefused, match="was restored without the log, which the next start makes"):
         savepoint(job.folder, "two", to=archive)
+
+
+def test_a_killed_restore_whose_table_goes_meanwhile_begins_again(
+    job: FakeCheckpoint, archive: MemoryArchive, tmp_path: Path
+) -> None:
+    """The start, and the status, name the same restore; that says how it does without the table."""
+    savepoint(job.folder, "one", to=archive)
+    killed_at("current", archive)
+    log = str(tmp_path / "log")
+    begin = read_begin(job.files)
+    assert begin is not None
+    write_begin(job.files, replace(begin, tables={"log": log}, versions={"log": 0}))
+    job.tables(log=log)
+    why = status(job.top).why
+    assert f"the restore of the job of {job.root} is not complete, and the table {log} is gone" in why
+    assert re.search(r"restore the savepoint again, which .* it \(`panekeeper restore \S+ one --checkpoint ", why)
+    epochs = job.epochs
+    restore(archive, "one")
+    assert job.epochs == [*epochs, epochs[-1] + 1]
 
 
 def test_a_table_whose_log_is_damaged_is_refused_before_anything_is_changed(

@@ -37,6 +37,16 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
     assert Manifest.decode(MANIFEST.encode(), "one") == MANIFEST
 
 
+def test_a_manifest_names_tables_that_were_gone_if_there_were_any() -> None:
+    """The bytes of all others are as they were before it could; a table of no role is refused."""
+    assert b"gone" not in MANIFEST.encode()
+    made = replace(MANIFEST, gone={"view": "/out/view"})
+    assert Manifest.decode(made.encode(), "one") == made
+    assert made.paths == {"log": "/out/log", "view": "/out/view"}
+    with pytest.raises(DamagedSavepoint, match="gone has more than log, view"):
+        Manifest.decode(replace(made, gone={"state": "/out/view"}).encode(), "one")
+
+
 def test_a_manifest_truncated_anywhere_is_damaged() -> None:
     """No prefix of it is taken for the whole."""
     data = MANIFEST.encode()
