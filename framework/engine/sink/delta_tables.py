@@ -163,7 +163,14 @@ class DeltaTables:
         return found
 
     def read(self, spark: SparkSession, path: str) -> TableAtVersion:
-        """Return a table as Spark reads it, with its transactions as the library has them, which runs no Spark job."""
+        """Return a table as it is now: as the library reads it, if that writes it, which takes Spark ten times as long.
+
+        Raises `SinkError` if it cannot be read.
+        """
+        self.reopen(path)
+        with self.library(spark, path) as table:
+            if table is not None:
+                return self.with_transactions(spark, table.newest)
         return self.with_transactions(spark, spark_table.read_table(spark, path))
 
     def with_transactions(self, spark: SparkSession, table: TableAtVersion) -> TableAtVersion:

@@ -42,6 +42,7 @@ from panekeeper.framework.engine.sink.library_rules import (
     table_url,
     text_of,
 )
+from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.codec import with_columns
 from panekeeper.state.log import logger
 
@@ -82,6 +83,11 @@ class LibraryTable:
         self._batches: dict[str, int] = {}  # transaction id -> the newest version that it was seen to have
         self._open: _Snapshot | None = None
         self._snapshot()
+
+    @property
+    def newest(self) -> TableAtVersion:
+        """The table as it was when it was opened, which it is anew after `reopen`."""
+        return self._snapshot().table
 
     def last_transaction(self, app_id: str) -> int:
         """Return the last version under a transaction id when the table was opened, or since; -1 if there is none."""
