@@ -19,6 +19,7 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.settings import READ_SETTINGS, activate, session_settings
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.batch_output import read_whole
+from panekeeper.framework.engine.sink.delta_log import LOG
 from panekeeper.framework.engine.sink.gone_tables import is_gone
 from panekeeper.framework.engine.sink.library_table import PAUSES_S, REPLACED
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
@@ -47,11 +48,12 @@ _log = logger("sink")
 def is_delta_table(spark: SparkSession, path: str) -> bool:
     """Return whether there is a Delta table in a folder. Raises `SinkError` if it cannot be read."""
     local = local_path(path)
-    if local is not None and not any((one / "_delta_log").exists() for one in (local, *local.parents)):
-        return False  # as Delta finds, which takes longer
-    if local is not None and (local / "_delta_log").is_dir() and is_gone(LocalFolder(local)):
-        return False  # a commit that failed has left the folder, and Delta takes that for a table
     try:
+        if local is not None and (local / LOG).is_dir():
+            # As Delta finds, which reads the whole log for it. A commit that failed leaves a folder without commits.
+            return not is_gone(LocalFolder(local))
+        if local is not None and not any((one / LOG).exists() for one in local.parents):
+            return False
         activate(spark)
         return bool(DeltaTable.isDeltaTable(spark, path))
     except Exception as error:

@@ -66,6 +66,19 @@ def test_a_table_that_the_library_writes_stays_open(tmp_path: Path) -> None:
     assert opened[0] is opened[1] is opened[2]
 
 
+def test_a_table_that_the_library_writes_is_read_without_spark(tmp_path: Path) -> None:
+    """As it is now, also when another program has committed to it since it was read last."""
+    DeltaTable.create(tmp_path, schema=SCHEMA)
+    tables, path = DeltaTables(), str(tmp_path)
+    assert spark_table.is_delta_table(NO_SPARK, path)
+    assert not spark_table.is_delta_table(NO_SPARK, str(tmp_path.parent / "none"))
+    first = tables.read(NO_SPARK, path)
+    assert (first, first.last_transaction("a")) == (table_of(DeltaTable(path), path), -1)
+    LibraryTable(path).append(ROWS, "a", 7)
+    second = tables.read(NO_SPARK, path)
+    assert (second.id, second.version, second.last_transaction("a")) == (first.id, first.version + 1, 7)
+
+
 def test_a_table_that_does_not_is_left_to_spark_for_the_rest_of_the_run(tmp_path: Path) -> None:
     """Whether that is seen when it is opened or by what shall be committed; it is not tried again."""
     table = tmp_path / "table"
