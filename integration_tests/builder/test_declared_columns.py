@@ -82,7 +82,9 @@ def by_delta(df: DataFrame, column: str) -> Any:
 REFUSED: dict[str, Callable[[DataFrame], Any]] = {
     "event_time: column 'value' is a bigint": lambda df: declare(df, event_time="value"),
     "event_time: column 'ms' is a double": lambda df: declare(df, event_time="ms"),
-    "event_time: column 'text' is a string": lambda df: declare(df, event_time="text"),
+    "event_time: column 'text' is a string": lambda df: declare(
+        df, event_time="text_time" if "text_time" in df.columns else "text"
+    ),
     "arrival_time: column 'day' is a date": lambda df: declare(df, arrival_time="day"),
     "agg.mean('text'): column 'text' is string": lambda df: declare(df).aggregate(x=agg.mean("text")),
     "agg.stddev('late'): column 'late' is bool": lambda df: declare(df).aggregate(x=agg.stddev("late")),
@@ -125,7 +127,7 @@ WRONG: dict[str, list[Any]] = {
     "event_time": [7, ["ts"], "user", "late", "tags", "dev", ""],
     "arrival_time": [7, ("ts",), "nowhere"],
     "order_by": [7, {"ts"}, "dev", ["ts", 7]],
-    "watermark": [None, "soon", "1 month", -1, "-1 hour", [], object()],
+    "watermark": ["soon", "1 month", -1, "-1 hour", [], object()],
     "idle_after": [0, -1, "soon", []],
     "when_idle": ["go", 7, "wait", "advance"],
     "watermark_by": ["topic", 7, "partition"],

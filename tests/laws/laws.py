@@ -189,7 +189,7 @@ def same_with_more_ticks(base: Play, history: History) -> None:
 
 MOMENTS = ("agg.stddev", "agg.variance", "agg.skewness", "agg.covariance", "agg.corr")
 SUMS = ("agg.sum", "agg.mean", "agg.weighted_mean")
-"""Of floats, neither is exact: so the last bits tell whether an arrival window, or a session, keeps its rows (11)."""
+"""Of floats, neither is exact: so the last bits tell whether a window keeps its rows, or in what order it adds (11)."""
 
 
 def aggregates_see_what_an_operator_sees(base: Play, _: History) -> None:
@@ -202,8 +202,7 @@ def aggregates_see_what_an_operator_sees(base: Play, _: History) -> None:
         return
     with_rows = Play(declaration.but(aggregates={**own, "rows": call("agg.collect", "n")}), base.case)
     inexact = {name for name, one in own.items() if one.name in MOMENTS or (one.name in SUMS and "w" in one.args)}
-    left_out = frozenset({"rows", *columns_of(declaration, DEPENDS_ON_PATH)})
-    left_out |= inexact if declaration.kind in (ARRIVAL, SESSION) else frozenset()
+    left_out = frozenset({"rows", *inexact, *columns_of(declaration, DEPENDS_ON_PATH)})
     require_same(
         "an aggregate that is added changes no other one",
         base,
