@@ -56,7 +56,7 @@ def shown_stream(intake: Intake) -> Mapping[str, str]:
     return {name: value for name, value in shown.items() if value}
 
 
-def require_one_window(window: Any, further: Sequence[Any]) -> None:
+def _require_one_window(window: Any, further: Sequence[Any]) -> None:
     """Raise `DeclarationError` for what is no window, or more: Spark's `window` takes durations."""
     given = ", ".join(map(repr, (window, *further)))
     if further and isinstance(window, Window):
@@ -88,13 +88,13 @@ def _panes_of_durations(length: Any, *slide_and_start: Any) -> str:
     return f"TimeInterval({arguments})"
 
 
-def fitting_window(intake: Intake, window: Any) -> Window:
-    """Return the window with its columns as the stream has them.
+def fitting_window(intake: Intake, window: Any, *further: Any) -> Window:
+    """Return the window with its columns as the stream has them; `further` is what was given beside it.
 
     Raises:
-        DeclarationError: it is none, or does not fit the stream.
+        DeclarationError: it is none, or not the only one, or does not fit the stream.
     """
-    require_one_window(window, ())
+    _require_one_window(window, further)
     if isinstance(window, EventTimeWindow):
         if intake.event_time is None:
             kind = type(window).__name__

@@ -38,7 +38,6 @@ from panekeeper.framework.builder.fitting_windows import (
     fitting_window,
     input_of,
     naming,
-    require_one_window,
     require_window_name,
     shown_stream,
 )
@@ -190,8 +189,7 @@ class WindowedStream(Step):
             DeclarationError: no window, or one that does not fit the stream: it needs an event time, a column that a
                 policy reads, partitions that can be evicted, or a `Delta` has a size that its column does not take.
         """
-        require_one_window(window, further)
-        window = fitting_window(self._intake, window)
+        window = fitting_window(self._intake, window, *further)
         warn_caller(cautions_of([(self._intake, window)]))
         return StreamWithWindow(input_of(self._intake, window))
 

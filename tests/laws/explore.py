@@ -104,7 +104,7 @@ def main() -> int:
             if not given_.keep_going:
                 break
     declared, refused, histories, plays = total
-    differences = f"{len(found)} kinds of differences" if found else "no difference"
+    differences = f"{sum(found.values())} differences, of {len(found)} kinds" if found else "no difference"
     sys.stdout.write(
         f"{declared:,} declarations ({refused:,} refused), {histories:,} histories, {plays:,} plays, "
         f"first seed {first}: {differences}\n"

@@ -24,7 +24,7 @@ from panekeeper.framework.engine.sink.delta_log import jobs_since
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import fence, own
 from panekeeper.framework.engine.sink.gone_tables import is_gone, what_to_do_first
-from panekeeper.framework.engine.sink.spark_table import delete_all, is_delta_table
+from panekeeper.framework.engine.sink.spark_table import delete_all
 from panekeeper.framework.engine.sink.table_restore import restore_table
 from panekeeper.state.checkpoint.epochs import STEPS, Begin, read_begin, write_begin
 from panekeeper.state.checkpoint.folder import LocalFolder, local_path
@@ -96,10 +96,9 @@ def _take_back(
             _require_no_rows_of_others(folder, version, record)
         restore_table(spark, path, version, folder, require_held=require_held)
     for view in begin.emptied:
-        if is_delta_table(spark(), view):
-            require_held()
-            with session_of_its_own(spark()) as own_session:
-                delete_all(own_session, view, record.transaction("reset"))
+        require_held()
+        with session_of_its_own(spark()) as own_session:
+            delete_all(own_session, view, record.transaction("reset"))
 
 
 def table_files(path: str, spark: Callable[[], SparkSession]) -> CheckpointFolder:

@@ -22,7 +22,6 @@ from panekeeper.framework.engine.session.columns import quoted
 from panekeeper.framework.engine.session.spark_errors import all_said
 from panekeeper.framework.engine.sink.fault_points import fault_point
 from panekeeper.framework.engine.sink.fencing import secure
-from panekeeper.framework.engine.sink.spark_table import read_table
 from panekeeper.framework.engine.sink.tables import columns_of
 from panekeeper.state.checkpoint.job_record import write_tables
 from panekeeper.state.table_roles import has_results, window_of
@@ -63,14 +62,10 @@ def take_tables(
     # 3
     held.require_held()
     for role, path in tables.by_role.items():
-        if path is None:
+        has_more = has_results(role) and spec.parts[window_of(role)].history.added_columns()
+        if path is None or not (has_more or role == "metrics"):
             continue
-        if has_results(role) and spec.parts[window_of(role)].history.added_columns():
-            there = columns_of(read_table(spark, path))
-        elif role == "metrics":
-            there = columns_of(found[role])
-        else:
-            continue
+        there = columns_of(found[role])
         missing = [column for column in tables.schemas(spec)[path] if column.name not in there.names]
         if missing:
             _add_columns(spark, path, missing)

@@ -163,7 +163,7 @@ class DeltaTables:
         return found
 
     def read(self, spark: SparkSession, path: str) -> TableAtVersion:
-        """Return a table as it is now: as the library reads it, if that writes it, which takes Spark ten times as long.
+        """Return a table as it is now. The library reads what it writes: Spark takes ten times as long.
 
         Raises `SinkError` if it cannot be read.
         """

@@ -42,7 +42,7 @@ from panekeeper.framework.engine.sink.delta_tables import DeltaTables
 from panekeeper.framework.engine.sink.downtime import DOWNTIME
 from panekeeper.framework.engine.sink.gone_tables import is_gone, what_to_do
 from panekeeper.framework.engine.sink.library_rules import NEW_TABLE
-from panekeeper.framework.engine.sink.spark_table import is_delta_table, read_table
+from panekeeper.framework.engine.sink.spark_table import is_delta_table
 from panekeeper.framework.engine.sink.table_at_version import TableAtVersion
 from panekeeper.state.checkpoint.folder import place_of
 from panekeeper.state.table_roles import has_results, is_owned, kind_of, window_of
@@ -263,9 +263,10 @@ def without_later_metrics(wanted: StructType, found: StructType) -> StructType:
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
     """Refuse tables with rows for a new checkpoint, which may be new because its volume is missing."""
     there = {role: path for role, path in tables.by_role.items() if path is not None and is_delta_table(spark, path)}
+    opened = DeltaTables()
     for path in there.values():
-        read_table(spark, path)
-    _require_no_rows(spark, there, DeltaTables())
+        opened.read(spark, path)
+    _require_no_rows(spark, there, opened)
 
 
 def _require_no_rows(spark: SparkSession, there: Mapping[str, str], opened: DeltaTables) -> None:
