@@ -102,7 +102,7 @@ JOBS = (
         help="show whether a job runs on a checkpoint, how far it is, and whether it can resume from there",
         arguments=(CHECKPOINT, *HEALTH),
         run=lambda options: status(checkpoint_folder(options.checkpoint, options.s3), limits=_limits(options)),
-        exit_code=lambda options, found: _health_code(options, [found]),
+        exit_code=lambda options, job: _health_code(options, [job]),
     ),
     Command(
         name="jobs",
@@ -113,7 +113,7 @@ JOBS = (
             *HEALTH,
         ),
         run=lambda options: Fleet(jobs=tuple(call(list_jobs, options, limits=_limits(options)))),
-        exit_code=lambda options, found: _health_code(options, found.jobs),
+        exit_code=lambda options, fleet: _health_code(options, fleet.jobs),
     ),
     Command(
         name="drain",
@@ -135,8 +135,8 @@ def _panes(options: Namespace) -> Result:
 
     states = tuple(state for state in ("open", "late", "overdue") if getattr(options, state))
     with call(opened, options, place=options.checkpoint) as state:
-        found, count = open_panes(state, options.key)
-        shown = first_rows(in_states(found, states) if states else found, options.limit)
+        panes, count = open_panes(state, options.key)
+        shown = first_rows(in_states(panes, states) if states else panes, options.limit)
     return OpenPanes(**shown, open_panes=count, states=states)
 
 
@@ -172,8 +172,8 @@ def _diff(options: Namespace) -> Result:
 
     def results_of(window: str | None) -> ChangedResults:
         try:
-            found = call(changes, options, results=True, **between | {"window": window})
-            return ChangedResults(window=window, **first_rows(found, options.limit))
+            rows = call(changes, options, results=True, **between | {"window": window})
+            return ChangedResults(window=window, **first_rows(rows, options.limit))
         except PanekeeperError as error:  # what is open is told in any case
             return ChangedResults(window=window, rows=[], more=False, why_not=str(error))
 
@@ -293,7 +293,7 @@ REPLAYS = (
             NULL,
         ),
         run=_replay,
-        exit_code=lambda _, found: done_if(found.is_equal),
+        exit_code=lambda _, replay: done_if(replay.is_equal),
     ),
     Command(
         name="capsule",
@@ -325,10 +325,10 @@ def _savepoint(options: Namespace) -> Result:
 
 
 def _savepoints(options: Namespace) -> Result:
-    found = call(catalog.savepoints, options)
-    if not found:
+    savepoints = call(catalog.savepoints, options)
+    if not savepoints:
         raise catalog.no_savepoints(options.location)
-    return catalog.SavepointList(savepoints=found)
+    return catalog.SavepointList(savepoints=savepoints)
 
 
 def _prune(options: Namespace) -> Result:
@@ -390,10 +390,10 @@ def _with_deleted(options: Namespace, offsets: kafka.SourceOffsets) -> kafka.Sou
 
 def _restore(options: Namespace) -> Result:
     if options.bootstrap_servers:
-        found = _with_deleted(options, call(kafka.savepoint_offsets, options))
-        if found.deleted:
+        offsets = _with_deleted(options, call(kafka.savepoint_offsets, options))
+        if offsets.deleted:
             raise SavepointRefused(
-                f"the restored job could not continue in Kafka: {'; '.join(map(str, found.deleted))}; take a newer "
+                f"the restored job could not continue in Kafka: {'; '.join(map(str, offsets.deleted))}; take a newer "
                 "savepoint, or restore without --bootstrap-servers and start the job with failOnDataLoss=false"
             )
     return call(panekeeper.restore, options)
@@ -401,10 +401,10 @@ def _restore(options: Namespace) -> Result:
 
 def _offsets(options: Namespace) -> Result:
     if options.name is None:
-        found = kafka.checkpoint_offsets(options.place, s3=options.s3)
+        offsets = kafka.checkpoint_offsets(options.place, s3=options.s3)
     else:
-        found = kafka.savepoint_offsets(options.place, options.name, s3=options.s3)
-    return _with_deleted(options, found)
+        offsets = kafka.savepoint_offsets(options.place, options.name, s3=options.s3)
+    return _with_deleted(options, offsets)
 
 
 RESTORES = (
@@ -451,7 +451,7 @@ RESTORES = (
             *BROKER,
         ),
         run=_offsets,
-        exit_code=lambda _, found: done_if(not found.deleted),
+        exit_code=lambda _, offsets: done_if(not offsets.deleted),
     ),
 )
 
@@ -461,8 +461,8 @@ RESTORES = (
 
 def _plan(options: Namespace) -> Result:
     job = loaded_job(options)
-    found = call(panekeeper.check_upgrade, options, job=job)
-    return replace(found, tried=_tried(options, job)) if getattr(options, "try") else found
+    upgrade_report = call(panekeeper.check_upgrade, options, job=job)
+    return replace(upgrade_report, tried=_tried(options, job)) if getattr(options, "try") else upgrade_report
 
 
 def _tried(options: Namespace, job: DeltaJob) -> Result | str:
@@ -538,7 +538,7 @@ OTHERS = (
             repeated("--table", "ROLE|PATH", "only this table of the job, as log or view", dest="tables"),
         ),
         run=lambda options: call(panekeeper.maintain, options),
-        exit_code=lambda _, found: done_if(found.is_complete),
+        exit_code=lambda _, upkeep: done_if(upkeep.is_complete),
     ),
     Command(
         name="plan",
@@ -556,7 +556,7 @@ OTHERS = (
             LAST_BATCHES,
         ),
         run=_plan,
-        exit_code=lambda _, found: done_if(found.verdict is Compatibility.COMPATIBLE),
+        exit_code=lambda _, upgrade_report: done_if(upgrade_report.verdict is Compatibility.COMPATIBLE),
     ),
     Command(
         name="settle",
@@ -571,7 +571,7 @@ OTHERS = (
             LIMIT,
         ),
         run=_settle,
-        exit_code=lambda _, found: done_if(found.is_complete),
+        exit_code=lambda _, settlement: done_if(settlement.is_complete),
     ),
     Command(
         name="try",
@@ -593,7 +593,7 @@ OTHERS = (
             ),
         ),
         run=lambda options: call(panekeeper.try_job, options, job=loaded_job(options)),
-        exit_code=lambda _, found: done_if(found.is_same),
+        exit_code=lambda _, trial: done_if(trial.is_same),
     ),
     Command(
         name="advise",
@@ -620,7 +620,7 @@ OTHERS = (
             flag("--list", "name the drills and run none"),
         ),
         run=_drill,
-        exit_code=lambda _, found: done_if(found.passed),
+        exit_code=lambda _, drills: done_if(drills.passed),
         reaches_s3=False,
     ),
     Command(
@@ -633,10 +633,10 @@ OTHERS = (
             flag("--kafka", "with Kafka, as session(kafka=True)"),
         ),
         run=_doctor,
-        exit_code=lambda _, found: done_if(found.can_run),
+        exit_code=lambda _, examination: done_if(examination.can_run),
         reaches_s3=False,
     ),
 )
 
-COMMANDS = {one.name: one for one in (*JOBS, *INSPECTOR, *REPLAYS, *SAVEPOINTS, *RESTORES, *OTHERS)}
+COMMANDS = {command.name: command for command in (*JOBS, *INSPECTOR, *REPLAYS, *SAVEPOINTS, *RESTORES, *OTHERS)}
 """By name, in the order in which `--help` lists them."""

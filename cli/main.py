@@ -260,16 +260,16 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
     choices = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for command in COMMANDS.values():
-        one = choices.add_parser(command.name, help=command.help, description=command.help)
-        one.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
+        subparser = choices.add_parser(command.name, help=command.help, description=command.help)
+        subparser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object")
         groups = {
-            name: one.add_argument_group(name, text)
+            name: subparser.add_argument_group(name, text)
             for name, text in GROUPS.items()
             if any(argument.group == name for argument in command.all_arguments)
         }
         for argument in command.all_arguments:
-            (groups[argument.group] if argument.group else one).add_argument(*argument.names, **argument.options)
-        one.set_defaults(command=command)
+            (groups[argument.group] if argument.group else subparser).add_argument(*argument.names, **argument.options)
+        subparser.set_defaults(command=command)
     return parser
 
 

@@ -40,16 +40,16 @@ class Machine:
 
 def driver() -> Machine:
     """Return what this process has."""
-    (found,) = _probe(PACKAGES)(())
-    return Machine(**found)
+    (fields,) = _probe(PACKAGES)(())
+    return Machine(**fields)
 
 
 def executors(spark: SparkSession) -> list[Machine]:
     """Return what each host has that runs tasks, in order of their names. Runs one small Spark job."""
     context = spark.sparkContext
     tasks = max(2, context.defaultParallelism) * _TASKS_AN_EXECUTOR
-    found = context.parallelize(range(tasks), tasks).mapPartitions(_probe(PACKAGES)).collect()
-    hosts = {one["host"]: one for one in found}
+    probed = context.parallelize(range(tasks), tasks).mapPartitions(_probe(PACKAGES)).collect()
+    hosts = {fields["host"]: fields for fields in probed}
     return [Machine(**hosts[host]) for host in sorted(hosts)]
 
 
@@ -61,15 +61,15 @@ def _probe(packages: tuple[str, ...]) -> Callable[[Iterable[Any]], Iterator[dict
         import sys
         from importlib import metadata, util
 
-        found = {}
+        versions = {}
         for name in packages:
             try:
-                found[name] = metadata.version(name)
+                versions[name] = metadata.version(name)
             except metadata.PackageNotFoundError:
                 if util.find_spec(name) is not None:
-                    found[name] = "?"
+                    versions[name] = "?"
         python = ".".join(map(str, sys.version_info[:2]))
-        yield {"host": socket.gethostname(), "python": python, "packages": found}
+        yield {"host": socket.gethostname(), "python": python, "packages": versions}
 
     return probe
 
@@ -103,22 +103,22 @@ def check_settings(settings: Mapping[str, str | None]) -> Iterator[Finding]:
 
 def check_machines(driver: Machine, executors: Sequence[Machine]) -> Iterator[Finding]:
     """Yield what is wrong with the executors beside the driver."""
-    for one in executors:
-        if one.python != driver.python:
+    for machine in executors:
+        if machine.python != driver.python:
             yield _error(
-                one.host,
-                f"Python {one.python} runs there and {driver.python} in the driver: set spark.pyspark.python, or send "
-                "the driver's environment along (docs/clusters.md)",
+                machine.host,
+                f"Python {machine.python} runs there and {driver.python} in the driver: set spark.pyspark.python, or "
+                "send the driver's environment along (docs/clusters.md)",
             )
         for name in PACKAGES:
-            found, wanted = one.packages.get(name), driver.packages.get(name)
-            if found is None:
+            version, wanted = machine.packages.get(name), driver.packages.get(name)
+            if version is None:
                 problem = f"the Python package {name} is missing: install it there, or send it along (docs/clusters.md)"
-                yield _error(one.host, problem)
-            elif wanted is not None and "?" not in (wanted, found) and found != wanted:
-                problem = f"{name} {found} is there and {wanted} in the driver: install the same version"
-                same_series = name != "panekeeper" and found.split(".")[0] == wanted.split(".")[0]
-                yield (_warning if same_series else _error)(one.host, problem)
+                yield _error(machine.host, problem)
+            elif wanted is not None and "?" not in (wanted, version) and version != wanted:
+                problem = f"{name} {version} is there and {wanted} in the driver: install the same version"
+                same_series = name != "panekeeper" and version.split(".")[0] == wanted.split(".")[0]
+                yield (_warning if same_series else _error)(machine.host, problem)
 
 
 _ROWS = 1000
@@ -139,14 +139,14 @@ def place_problem(spark: SparkSession, place: str) -> str | None:
     try:
         CheckpointFiles(spark, scratch).write_json("driver.json", {"written": True})
         spark.range(_ROWS).write.parquet(f"{scratch}/executors")
-        found = spark.read.parquet(f"{scratch}/executors").count()
+        rows_read = spark.read.parquet(f"{scratch}/executors").count()
     except Exception as error:  # noqa: BLE001 -- whatever it is, it is the result
         return f"it cannot be written and read back: {first_line(error)}"
     finally:
         jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
         path = jvm.org.apache.hadoop.fs.Path(scratch)
         path.getFileSystem(spark._jsc.hadoopConfiguration()).delete(path, True)  # noqa: SLF001 -- as above
-    return None if found == _ROWS else f"executors wrote {_ROWS} rows to it, and {found} were read back"
+    return None if rows_read == _ROWS else f"executors wrote {_ROWS} rows to it, and {rows_read} were read back"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +165,7 @@ class Examination(Result):
     @property
     def can_run(self) -> bool:
         """Whether no finding keeps jobs from running."""
-        return not any(one.level == "error" for one in self.findings)
+        return not any(finding.level == "error" for finding in self.findings)
 
     def _described(self) -> Iterator[Part]:
         yield f"Spark {self.spark} on Java {self.java}, {self.master}, {self.cores} cores"
@@ -175,7 +175,7 @@ class Examination(Result):
             for role, machine in machines
         ]
         yield TextTable.of(("role", "host", "Python", "packages"), rows)
-        yield from (f"{found.level}: {found.where}: {found.problem}" for found in self.findings)
+        yield from (f"{finding.level}: {finding.where}: {finding.problem}" for finding in self.findings)
         yield "jobs can run" if self.can_run else "jobs cannot run"
 
 

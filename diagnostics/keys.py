@@ -73,9 +73,9 @@ class TypedKey:
         """Return the id of the key group; None for a part of a key. Spark says it of types that only it can hash."""
         if not self.is_whole:
             return None
-        found = group_of_key([self.values[name] for name in self.kinds], self.ids)
-        if found is not None:
-            return found
+        group = group_of_key([self.values[name] for name in self.kinds], self.ids)
+        if group is not None:
+            return group
         from panekeeper.framework.engine.flow.pipeline import frame_of
 
         all_ids = frame_of(session(), pa.table({"g": pa.array(self.ids, pa.int64())}))
@@ -107,7 +107,7 @@ def key_as_stored(
 
 
 def _takes_any_text(kind: pa.DataType) -> bool:
-    return any(of(kind) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+    return any(is_type(kind) for is_type in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
 
 
 def _plain(value: Any, kind: pa.DataType) -> pa.Scalar | None:
@@ -146,9 +146,9 @@ def _by_spark(spark: SparkSession, kinds: Mapping[str, pa.DataType], key: Key) -
 
     try:
         columns = _columns(key, kinds)
-        found = spark.range(1).select(*(one.alias(name) for name, one in columns.items())).toArrow()
+        table = spark.range(1).select(*(column.alias(name) for name, column in columns.items())).toArrow()
     except Exception as error:
         raise DeclarationError(
             f"key is {dict(key)!r}, which is no value of these columns: {first_line(error)}"
         ) from error
-    return {name: found.column(place).cast(kinds[name])[0] for place, name in enumerate(columns)}
+    return {name: table.column(place).cast(kinds[name])[0] for place, name in enumerate(columns)}

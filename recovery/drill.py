@@ -90,7 +90,7 @@ class Drills(Result):
     @property
     def passed(self) -> bool:
         """Whether all of them have passed."""
-        return all(one.outcome == "passed" for one in self.results)
+        return all(result.outcome == "passed" for result in self.results)
 
     @property
     def table(self) -> TextTable:
@@ -174,8 +174,10 @@ class _Run:
     def rows(self) -> Rows:
         """Return the rows of its tables."""
         tables = self.folder / TABLES
-        found = [one for one in sorted(tables.iterdir()) if has_results_by_name(one.name)] if tables.exists() else []
-        return {table.name: _rows_of(table) for table in found}
+        result_tables = (
+            [path for path in sorted(tables.iterdir()) if has_results_by_name(path.name)] if tables.exists() else []
+        )
+        return {table.name: _rows_of(table) for table in result_tables}
 
     @contextmanager
     def _started(self, what: Doing, **order: Any) -> Iterator[subprocess.Popen[bytes]]:
@@ -259,10 +261,10 @@ DRILLS: dict[str, Callable[[_Run], None]] = {
 
 def names(only: str | None) -> list[str]:
     """Return the names of the drills that contain `only`. Raises `DeclarationError` if there is none."""
-    found = [name for name in DRILLS if only is None or only in name]
-    if not found:
+    matching = [name for name in DRILLS if only is None or only in name]
+    if not matching:
         raise DeclarationError(f"no drill is called {only!r}; --list names them all")
-    return found
+    return matching
 
 
 def run_drills(job: str, only: str | None, on_result: Callable[[DrillResult], None]) -> Drills:
@@ -284,10 +286,10 @@ def run_drills(job: str, only: str | None, on_result: Callable[[DrillResult], No
     except BaseException:
         shutil.rmtree(top, ignore_errors=True)
         raise
-    found = Drills(job="" if pointer is None else pointer.name, at=at, results=results)
-    if found.passed:
+    drills = Drills(job="" if pointer is None else pointer.name, at=at, results=results)
+    if drills.passed:
         shutil.rmtree(top)
-    return found
+    return drills
 
 
 def _undisturbed(job: str, folder: Path) -> tuple[Rows, int]:
@@ -298,7 +300,7 @@ def _undisturbed(job: str, folder: Path) -> tuple[Rows, int]:
     except _Failed as error:
         raise DeclarationError(f"{job} cannot be drilled, since it fails undisturbed: {error}") from error
     rows = run.rows()
-    if not sum(found.total() for found in rows.values()):
+    if not sum(table_rows.total() for table_rows in rows.values()):
         raise DeclarationError(f"{job} cannot be drilled, since it writes no row; let its sources hold more")
     batches = [line.split() for line in (folder / BATCHES).read_text().splitlines()]
     with_input = [int(number) for number, read in batches if int(read)]
@@ -308,14 +310,14 @@ def _undisturbed(job: str, folder: Path) -> tuple[Rows, int]:
 def _drill(name: str, run: _Run, expected: Rows) -> DrillResult:
     began = monotonic_seconds()
     kept = f"; its folder is {run.folder}"
-    rows = sum(found.total() for found in expected.values())
+    rows = sum(table_rows.total() for table_rows in expected.values())
     outcome: Outcome = "failed"
     missing = extra = 0
     try:
         DRILLS[name](run)
-        found = run.rows()
-        missing = sum((one - found.get(table, Counter())).total() for table, one in expected.items())
-        extra = sum((one - expected.get(table, Counter())).total() for table, one in found.items())
+        actual = run.rows()
+        missing = sum((counts - actual.get(table, Counter())).total() for table, counts in expected.items())
+        extra = sum((counts - expected.get(table, Counter())).total() for table, counts in actual.items())
         outcome = "failed" if missing or extra else "passed"
         why = f"the tables differ from those of the undisturbed run{kept}" if missing or extra else ""
     except _Failed as error:

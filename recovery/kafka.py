@@ -141,14 +141,14 @@ def deleted_messages(
         for number, offset in partitions.items()
     }
     kept = _kept_by_broker(wanted, {**(config or {}), "bootstrap.servers": servers}, timeout)
-    found = []
+    deleted = []
     for (topic, partition), first in sorted(wanted.items()):
         earliest, end = kept.get((topic, partition), (0, -1))
         if first > end:
-            found.append(DeletedMessages(topic=topic, partition=partition, first=first, last=None))
+            deleted.append(DeletedMessages(topic=topic, partition=partition, first=first, last=None))
         elif first < earliest:
-            found.append(DeletedMessages(topic=topic, partition=partition, first=first, last=earliest - 1))
-    return found
+            deleted.append(DeletedMessages(topic=topic, partition=partition, first=first, last=earliest - 1))
+    return deleted
 
 
 def read_config(path: Path) -> dict[str, str]:

@@ -43,19 +43,19 @@ class FirstRows(Result):
         return row
 
 
-def first_rows(found: pa.Table | DataFrame, limit: int) -> dict[str, Any]:
+def first_rows(table: pa.Table | DataFrame, limit: int) -> dict[str, Any]:
     """Return the first `rows` of a table or a frame, by its columns from the left, and whether there are `more`."""
-    rows = _first(found, limit + 1).to_pylist()
+    rows = _first(table, limit + 1).to_pylist()
     return {"rows": [as_fields(row) for row in rows[:limit]], "more": len(rows) > limit}
 
 
-def _first(found: pa.Table | DataFrame, limit: int) -> pa.Table:
-    if isinstance(found, pa.Table):
-        return ordered(found).slice(0, limit)
+def _first(table: pa.Table | DataFrame, limit: int) -> pa.Table:
+    if isinstance(table, pa.Table):
+        return ordered(table).slice(0, limit)
     from panekeeper.framework.engine.session.columns import quoted
 
-    by = [one for one in found.columns if not found.schema[one].dataType.typeName().startswith(("map", "array"))]
-    return found.orderBy(*map(quoted, by)).limit(limit).toArrow()
+    by = [name for name in table.columns if not table.schema[name].dataType.typeName().startswith(("map", "array"))]
+    return table.orderBy(*map(quoted, by)).limit(limit).toArrow()
 
 
 def ordered(table: pa.Table) -> pa.Table:

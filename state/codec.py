@@ -93,7 +93,9 @@ def nullable_inside(kind: pa.DataType) -> pa.DataType:
     """Return a type with whatever is in it nullable: the fields of structs, values of lists and maps."""
     if pa.types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]
-        return pa.struct([pa.field(one.name, nullable_inside(one.type), metadata=one.metadata) for one in fields])
+        return pa.struct(
+            [pa.field(field.name, nullable_inside(field.type), metadata=field.metadata) for field in fields]
+        )
     if pa.types.is_map(kind):
         return pa.map_(nullable_inside(kind.key_type), nullable_inside(kind.item_type))
     if pa.types.is_list(kind):

@@ -44,7 +44,7 @@ class Difference:
     def __str__(self) -> str:
         name = self.field.removesuffix(_OF_TIME)
         is_time = name != self.field
-        old, new = (_show(one, is_time=is_time) for one in (self.old, self.new))
+        old, new = (_show(value, is_time=is_time) for value in (self.old, self.new))
         return f"{name}: {old} in the checkpoint, {new} now"
 
 
@@ -70,8 +70,12 @@ def compare(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[Difference]:
     ['b: 2 in the checkpoint, 3 now']
     """
     names = list(new) + [name for name in old if name not in new]
-    found = [Difference(field=name, old=old.get(name), new=new.get(name)) for name in names]
-    return [one for one in found if one.old != one.new and repr(one.old) != repr(one.new)]  # NaN is not equal to itself
+    differences = [Difference(field=name, old=old.get(name), new=new.get(name)) for name in names]
+    return [
+        difference
+        for difference in differences
+        if difference.old != difference.new and repr(difference.old) != repr(difference.new)
+    ]  # NaN is not equal to itself
 
 
 def _show(value: Any, *, is_time: bool = False) -> str:
@@ -126,7 +130,9 @@ def reason_kept(item: str, fields: frozenset[str], old: Declaration, new: Declar
         return None
     if kind == "column":
         return _column(name, old, new)
-    has_groups = any(one.get("aggregate.groups.kind") == "groups" for one in (old, new))  # all are stored together
+    has_groups = any(
+        declaration.get("aggregate.groups.kind") == "groups" for declaration in (old, new)
+    )  # all are stored together
     if kind in ("aggregate", "output") and aggregates_of(old) and not has_groups:
         return _aggregate(name, old, new)
     return None
@@ -138,7 +144,7 @@ def is_wider(old: str | None, new: str | None) -> bool:
     >>> is_wider("int32", "int64"), is_wider("decimal128(5, 2)", "decimal128(9, 2)"), is_wider("int32", "double")
     (True, True, False)
     """
-    before, now = (None if one is None else column_type(one) for one in (old, new))
+    before, now = (None if type_text is None else column_type(type_text) for type_text in (old, new))
     if before is None or now is None:
         return False
     for is_kind in (pa.types.is_integer, pa.types.is_floating):
@@ -194,7 +200,7 @@ def _aggregate(name: str, old: Declaration, new: Declaration) -> str | None:
     form = stored_form(old)
     if form is StoredForm.SLICES:
         return "it begins with the first pane that has no rows yet; panes that have rows give null for it"
-    if form is StoredForm.ROWS and all(f"column.{one}" in old for one in new[f"aggregate.{name}.columns"]):
+    if form is StoredForm.ROWS and all(f"column.{column}" in old for column in new[f"aggregate.{name}.columns"]):
         return "it is computed from the stored rows, from the next firing on"
     return None
 
@@ -277,8 +283,8 @@ _BY_NAME = {"aggregate", "column", "output"}  # parts of these are compared one 
 def as_recorded(declaration: Mapping[str, Any], key_groups: int) -> dict[str, Any]:
     """Return a declaration as a checkpoint records it and reads it back."""
     windows = declaration.get(WINDOWS, {})
-    recorded = fingerprint({name: one for name, one in declaration.items() if name != WINDOWS})
-    recorded |= {WINDOWS: {name: fingerprint(one) for name, one in windows.items()}} if windows else {}
+    recorded = fingerprint({name: value for name, value in declaration.items() if name != WINDOWS})
+    recorded |= {WINDOWS: {name: fingerprint(window) for name, window in windows.items()}} if windows else {}
     return dict(json.loads(json.dumps({**recorded, "key_groups": key_groups})))
 
 
@@ -305,9 +311,9 @@ def _compare_windows(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> lis
     """Return the changes of several windows: of each by itself, and what they share."""
     old_windows, new_windows = recorded.get(WINDOWS), new.get(WINDOWS)
     if old_windows is None or new_windows is None:
-        names = [None if one is None else [*one] for one in (old_windows, new_windows)]
+        names = [None if windows is None else [*windows] for windows in (old_windows, new_windows)]
         return [_of_windows("the state of a window by itself is not stored as that of one of several", *names)]
-    shared = [{name: one[name] for name in one if name != WINDOWS} for one in (recorded, new)]
+    shared = [{name: declaration[name] for name in declaration if name != WINDOWS} for declaration in (recorded, new)]
     changes = compare_declarations(*shared)
     for name in dict.fromkeys([*new_windows, *old_windows]):
         if name not in new_windows:
@@ -317,7 +323,7 @@ def _compare_windows(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> lis
             changes.append(_of_windows(why, None, name))
         else:
             for change in compare_declarations(old_windows[name], new_windows[name]):
-                own = [replace(one, field=f"{name}: {one.field}") for one in change.differences]
+                own = [replace(difference, field=f"{name}: {difference.field}") for difference in change.differences]
                 changes.append(replace(change, item=f"{name}: {change.item}", differences=tuple(own)))
     return changes
 
@@ -333,7 +339,7 @@ def _of_windows(why: str, old: Any, new: Any) -> Change:
 def _reordered_keys(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Difference]:
     """Yield the partition columns that are the same in another order, by which keys belong to other key groups."""
     for prefix in dict.fromkeys(name.partition(_KEY)[0] + _KEY for name in new if _KEY in name):
-        before, now = ([name for name in one if name.startswith(prefix)] for one in (old, new))
+        before, now = ([name for name in declaration if name.startswith(prefix)] for declaration in (old, new))
         if before != now and {*before} == {*now}:
             columns = [[name.removeprefix(prefix) for name in names] for names in (before, now)]
             yield Difference(field=prefix.rstrip("."), old=columns[0], new=columns[1])
@@ -357,12 +363,12 @@ def _change(
 ) -> Change:
     if not differences:
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why="unchanged")
-    if all(one.field.removeprefix(_port_of(one.field)).startswith("column.") for one in differences) and all(
-        is_wider(one.old, one.new) for one in differences
-    ):
+    if all(
+        difference.field.removeprefix(_port_of(difference.field)).startswith("column.") for difference in differences
+    ) and all(is_wider(difference.old, difference.new) for difference in differences):
         why = "what is stored of it is widened, and no value changes"
         return Change(item=item, compatibility=Compatibility.COMPATIBLE, why=why, differences=differences)
-    fields = frozenset(one.field for one in differences)
+    fields = frozenset(difference.field for difference in differences)
     zone_data = {f"{window}zone_data" for window in calendars_with_other_data(recorded, new)}
     kept = _ZONE_DATA if fields <= zone_data else reason_kept(item, fields - zone_data, recorded, new)
     if kept is not None:
@@ -383,19 +389,19 @@ def _casts(differences: Iterable[Difference], recorded: Mapping[str, Any], new: 
         )
 
     casts: list[str] = []
-    for one in differences:
-        port = _port_of(one.field)
-        kind, _, name = one.field.removeprefix(port).partition(".")
+    for difference in differences:
+        port = _port_of(difference.field)
+        kind, _, name = difference.field.removeprefix(port).partition(".")
         columns = new.get(f"{port}aggregate.{name}.columns", []) if kind == "output" else [name]
         types = {column: (type_of(recorded, port, column), type_of(new, port, column)) for column in columns}
-        found = [
+        column_casts = [
             f'.withColumn("{column}", F.col("{column}").cast("{old}"))'
             for column, (old, now) in types.items()
             if old and now and old != now
         ]
-        if not found:
+        if not column_casts:
             return []
-        casts += (cast for cast in found if cast not in casts)
+        casts += (cast for cast in column_casts if cast not in casts)
     return casts
 
 

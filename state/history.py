@@ -101,7 +101,7 @@ class History:
 
     def former_zone_data(self, zone: str) -> tuple[FormerZoneData, ...]:
         """Return what was known of a zone before."""
-        return tuple(FormerZoneData(**one) for one in self.zones.get(zone, ()))
+        return tuple(FormerZoneData(**former) for former in self.zones.get(zone, ()))
 
     def retired_columns(self) -> pa.Schema:
         """Return the result columns of aggregates that were removed."""
@@ -126,7 +126,7 @@ def declared_part(declaration: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is declared of a recorded declaration."""
     declared = {name: value for name, value in declaration.items() if name not in (HISTORY, BEFORE)}
     if WINDOWS in declared:
-        declared[WINDOWS] = {name: declared_part(one) for name, one in declared[WINDOWS].items()}
+        declared[WINDOWS] = {name: declared_part(window) for name, window in declared[WINDOWS].items()}
     return declared
 
 
@@ -186,9 +186,9 @@ def upgraded(
     last_panes, edges_until_us = last_panes or {}, edges_until_us or {}
     after = {
         name: _upgraded(
-            before[name], in_force_before[name], one, watermark_us, last_panes.get(name), edges_until_us.get(name)
+            before[name], in_force_before[name], window, watermark_us, last_panes.get(name), edges_until_us.get(name)
         )
-        for name, one in declarations_by_window(new).items()
+        for name, window in declarations_by_window(new).items()
     }
     whole = {**new, WINDOWS: after} if WINDOWS in new else after[""]
     return {**whole, BEFORE: {"batch": committed, "declaration": _without_before(old)}}
@@ -233,7 +233,10 @@ def begun_again(recorded: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str
     """Return the declaration to record after a reset: nothing is stored, but tables keep the columns they have."""
     if WINDOWS in new:
         before = recorded.get(WINDOWS, {})
-        return {**new, WINDOWS: {name: begun_again(before.get(name, {}), one) for name, one in new[WINDOWS].items()}}
+        return {
+            **new,
+            WINDOWS: {name: begun_again(before.get(name, {}), window) for name, window in new[WINDOWS].items()},
+        }
     names = aggregates_of(new)
     retired = {name: text for name, text in History.of(recorded).retired.items() if name not in names}
     if not retired or not names:
@@ -251,7 +254,7 @@ def _carried(old: Mapping[str, Any], new: Mapping[str, Any], history: History) -
     added = [name for name in new if name.startswith(_COLUMN) and name not in old]
     since = {name: number for name, number in history.carried_since.items() if f"{_COLUMN}{name}" in new}
     number = history.declaration + bool(added)
-    return {"declaration": number, "carried_since": since | {one.removeprefix(_COLUMN): number for one in added}}
+    return {"declaration": number, "carried_since": since | {column.removeprefix(_COLUMN): number for column in added}}
 
 
 def calendars_with_other_data(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -268,7 +271,7 @@ def _zones(
         return history.zones
     changed = {new[f"{window}zone"]: old[f"{window}zone_data"] for window in calendars_with_other_data(old, new)}
     added = {zone: asdict(FormerZoneData(zone_data=data, until_us=until_us)) for zone, data in changed.items()}
-    return {**history.zones, **{zone: [*history.zones.get(zone, ()), one] for zone, one in added.items()}}
+    return {**history.zones, **{zone: [*history.zones.get(zone, ()), former] for zone, former in added.items()}}
 
 
 def _closed(

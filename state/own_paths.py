@@ -70,7 +70,7 @@ def with_new_path(path: str, content: bytes, *, old: str, new: str) -> bytes:
     # In the log of a source names are quoted as in a URL, in the metadata they are plain; the last spelling counts.
     for quote_or_not in (str, quoted) if is_log else (quoted, str):
         after, before = spellings(quote_or_not(new)), spellings(quote_or_not(old))
-        names |= {f"{one}/": f"{after.get(kind, after['url'])}/" for kind, one in before.items()}
+        names |= {f"{spelling}/": f"{after.get(kind, after['url'])}/" for kind, spelling in before.items()}
     pattern = re.compile("|".join(map(re.escape, names)))  # of two that match, the first
     return pattern.sub(lambda match: names[match[0]], content.decode()).encode()
 
@@ -84,10 +84,10 @@ def is_description(path: str) -> bool:
 def quoted(folder: str) -> str:
     """Return a name as Java quotes it in a URL: beyond ASCII only spaces and control characters are."""
 
-    def is_plain(one: str) -> bool:
-        return not one.isascii() and unicodedata.category(one) not in ("Zs", "Zl", "Zp", "Cc")
+    def is_plain(character: str) -> bool:
+        return not character.isascii() and unicodedata.category(character) not in ("Zs", "Zl", "Zp", "Cc")
 
-    return "".join(one if is_plain(one) else quote(one, safe=_NOT_QUOTED) for one in folder)
+    return "".join(character if is_plain(character) else quote(character, safe=_NOT_QUOTED) for character in folder)
 
 
 def spellings(folder: str) -> dict[str, str]:

@@ -124,8 +124,12 @@ class PreparedBatch:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file."""
-        stored = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("writes", "rows")}
-        return encode_header(stored | {"writes": [asdict(one) for one in self.writes]}, self.rows)
+        stored = {
+            attribute.name: getattr(self, attribute.name)
+            for attribute in fields(self)
+            if attribute.name not in ("writes", "rows")
+        }
+        return encode_header(stored | {"writes": [asdict(write) for write in self.writes]}, self.rows)
 
 
 def reserve(folder: CheckpointFolder, epoch: int, number: int, owner: str) -> bool:
@@ -137,12 +141,12 @@ def reserve(folder: CheckpointFolder, epoch: int, number: int, owner: str) -> bo
     try:
         folder.write(name, wanted)
     except FileExistsError:
-        found = _content(folder, name)
-        if not found.startswith(_RESERVED):
+        stored_content = _content(folder, name)
+        if not stored_content.startswith(_RESERVED):
             return False
-        if found != wanted:
+        if stored_content != wanted:
             try:
-                folder.swap(name, found, wanted)
+                folder.swap(name, stored_content, wanted)
             except FileExistsError:  # the earlier owner was faster, and is the last one that can be
                 return False
     return True
@@ -158,10 +162,10 @@ def prepare(folder: CheckpointFolder, batch: PreparedBatch, owner: str = "") -> 
     try:
         folder.write(name, content)
     except FileExistsError:
-        found = _content(folder, name)
-        if found == _reservation(owner):
-            folder.swap(name, found, content)
-        elif found != content:  # else a store has repeated a request whose response was lost
+        stored_content = _content(folder, name)
+        if stored_content == _reservation(owner):
+            folder.swap(name, stored_content, content)
+        elif stored_content != content:  # else a store has repeated a request whose response was lost
             raise
     if max(batch_numbers(folder, COMMITS_FOLDER), default=-1) >= batch.number:
         folder.remove(name)  # the name was free again: another process has completed the batch meanwhile
@@ -183,7 +187,7 @@ def read_prepared(folder: CheckpointFolder, epoch: int, number: int) -> Prepared
         if (content := folder.read(name)).startswith(_RESERVED):
             return None
         stored, rows = decode_header(content)
-        writes = [TableWrite(**one) for one in stored.pop("writes")]
+        writes = [TableWrite(**write) for write in stored.pop("writes")]
         return PreparedBatch(**stored, writes=writes, rows=rows)
     except FileNotFoundError:
         return None
@@ -224,6 +228,6 @@ def as_computed(folder: CheckpointFolder, record: JobRecord) -> JobRecord:
 
 def not_needed(folder: CheckpointFolder, needed: Collection[PreparedBatch]) -> Iterator[str]:
     """Yield the files and folders of prepared batches that are none of these."""
-    kept = {prepared_file(one.epoch, one.number) for one in needed}
-    kept |= {place for one in needed for place in one.large.values()}
+    kept = {prepared_file(batch.epoch, batch.number) for batch in needed}
+    kept |= {place for batch in needed for place in batch.large.values()}
     yield from (path for name in folder.names(PREPARED_FOLDER) if (path := f"{PREPARED_FOLDER}/{name}") not in kept)

@@ -347,8 +347,8 @@ class HorizonRecord:
     def encode(self) -> bytes:
         """Return the record as bytes."""
         sources = {
-            name: [[*source, us] for source, us in sorted(one.items())]
-            for name, one in (("reached", self.reached), ("seen", self.seen))
+            name: [[*source, us] for source, us in sorted(times.items())]
+            for name, times in (("reached", self.reached), ("seen", self.seen))
         }
         return encode_header({**sources, "common": self.common, "now": self.now, "since": self.since}, {})
 
@@ -399,7 +399,7 @@ class LifecycleRecord:
         """Return the record that `encode` wrote. Raises `CorruptState` or `StateVersionError`."""
         fields, tables = decode_header(value)
         try:
-            values = [{n: from_json(v) for n, v in one["values"].items()} for one in fields["handlers"]]
+            values = [{n: from_json(v) for n, v in handler["values"].items()} for handler in fields["handlers"]]
         except ValueError as error:
             raise CorruptState(
                 f"the stored state of a handler cannot be read ({error}); restore this checkpoint from a savepoint, "
@@ -409,7 +409,7 @@ class LifecycleRecord:
             number, _, name = path.partition("/")
             values[int(number)][name] = table
         handlers = [
-            HandlerState(name=one["name"], version=one["version"], values=kept)
-            for one, kept in zip(fields["handlers"], values, strict=True)
+            HandlerState(name=handler["name"], version=handler["version"], values=kept)
+            for handler, kept in zip(fields["handlers"], values, strict=True)
         ]
         return cls(fields["checkpoint"], fields["previous"], fields["run"], handlers)

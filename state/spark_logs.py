@@ -159,4 +159,4 @@ def files_of_source(folder: CheckpointFolder, number: int | str) -> Iterator[str
     log = f"{SOURCES_FOLDER}/{number}"
     for name in needed_entries(folder.names(log)):
         lines = log_lines(folder, f"{log}/{name}")
-        yield from (one["path"] for one in lines if isinstance(one, dict) and "path" in one)
+        yield from (line["path"] for line in lines if isinstance(line, dict) and "path" in line)

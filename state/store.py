@@ -93,7 +93,7 @@ class MemoryStore(KeyGroupStore):
     @classmethod
     def of(cls, segments: Mapping[tuple[str, int, int], bytes]) -> MemoryStore:
         """Return a store with all segments that were read of one, the header among them."""
-        return cls(segments.get(_HEADER), {place: one for place, one in segments.items() if place != _HEADER})
+        return cls(segments.get(_HEADER), {place: segment for place, segment in segments.items() if place != _HEADER})
 
     @property
     def segments(self) -> dict[tuple[str, int, int], bytes]:

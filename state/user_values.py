@@ -124,7 +124,7 @@ def _is_fixed(zone: tzinfo) -> bool:
     if zone.utcoffset(None) is None:
         return False
     times = (datetime(*month, 15, tzinfo=zone) for month in product(_YEARS, range(1, 13)))
-    return len({(one.utcoffset(), one.tzname(), one.dst() or timedelta()) for one in times}) == 1
+    return len({(instant.utcoffset(), instant.tzname(), instant.dst() or timedelta()) for instant in times}) == 1
 
 
 def _local_time(text: str, fold: int, key: str | None) -> datetime:

@@ -35,10 +35,12 @@ def open_frame(state: Opened, each: Sequence[OpenInGroup], kinds: Collection[str
         stored = _stored(state, kinds)
         if key is not None and key.is_whole:  # the other key groups are not sent to Python
             stored = stored.where(key.in_group)
-        found = reduce(lambda one, other: one.unionByName(other), (_frame(stored, one) for one in each))
+        rows = reduce(
+            lambda frame, other: frame.unionByName(other), (_frame(stored, open_in_group) for open_in_group in each)
+        )
         if key is not None:
-            found = found.where(is_of_key(key))
-        return found.localCheckpoint()
+            rows = rows.where(is_of_key(key))
+        return rows.localCheckpoint()
 
 
 def group_segments(state: Opened, kinds: Collection[str], group: int) -> Segments:
@@ -60,19 +62,19 @@ def _frame(stored: DataFrame, compute: OpenInGroup) -> DataFrame:
     return stored.groupBy("g").applyInArrow(of_group, spark_schema(compute.schema))
 
 
-def number_of_panes(found: DataFrame, of: str, shared: Sequence[str | int], *, is_all: bool) -> int:
+def number_of_panes(rows: DataFrame, column: str, shared: Sequence[str | int], *, is_all: bool) -> int:
     """Return how many panes are open: one of several partitions once, of the windows or ports in `shared`."""
     if not shared:
-        return found.count()
-    is_shared = F.lit(True) if is_all else F.col(of).isin([*shared])
-    parts = [of] if of in found.columns else []
-    number = found.where(is_shared).select(*parts, "pane_start", "pane_end").distinct().count()
-    return number if is_all else number + found.where(~is_shared).count()
+        return rows.count()
+    is_shared = F.lit(True) if is_all else F.col(column).isin([*shared])
+    parts = [column] if column in rows.columns else []
+    number = rows.where(is_shared).select(*parts, "pane_start", "pane_end").distinct().count()
+    return number if is_all else number + rows.where(~is_shared).count()
 
 
-def by_partition(found: DataFrame, by: Sequence[str]) -> DataFrame:
+def by_partition(rows: DataFrame, by: Sequence[str]) -> DataFrame:
     """Return what each partition has in its open panes: how many, and their rows, unless that is not known of one."""
-    return found.groupBy(*map(quoted, by)).agg(
+    return rows.groupBy(*map(quoted, by)).agg(
         F.count("*").alias("open"),
         F.when(F.count("rows") == F.count("*"), F.sum("rows")).alias("rows"),
         F.count_if("unfired").alias("unfired"),
@@ -114,25 +116,25 @@ def firings(
     With `rows`, how many it has there, and the `values` of one of them, by the columns of the log that `values_of`
     chooses.
     """
-    found = state.frame(log).where(is_of_key(key))
-    if "op" in found.columns:
-        found = found.where("op = 1")
-    if port is not None and PORT in found.columns:
-        found = found.where(F.col(PORT) == port)
+    results = state.frame(log).where(is_of_key(key))
+    if "op" in results.columns:
+        results = results.where("op = 1")
+    if port is not None and PORT in results.columns:
+        results = results.where(F.col(PORT) == port)
     for name, us in pane.items():
-        found = found.where(_us(name) == us)
-    values = [F.col(quoted(name)) for name in values_of(found.columns)]
-    one = F.first(F.struct(*values)) if values else F.lit(None)
+        results = results.where(_us(name) == us)
+    values = [F.col(quoted(name)) for name in values_of(results.columns)]
+    first_values = F.first(F.struct(*values)) if values else F.lit(None)
     by: list[Column | str] = [*shown, F.col("_metadata.file_name").alias("file")]
-    rows = found.groupBy(*by).agg(F.count("*").alias("rows"), one.alias("values")).toArrow().to_pylist()
+    rows = results.groupBy(*by).agg(F.count("*").alias("rows"), first_values.alias("values")).toArrow().to_pylist()
     return [row | {"file": unquote(row["file"])} for row in rows]
 
 
 def metrics(state: Opened, path: str, name: str) -> list[tuple[int, int | None, int | None]]:
     """Return batch, watermark in us, and this column, which a table of an earlier version lacks."""
-    found = state.frame(path).where(F.col("batch") <= state.batch)
-    column = F.col(name) if name in found.columns else F.lit(None)
-    rows = found.select("batch", F.unix_micros("watermark").alias("us"), column.alias(name)).collect()
+    frame = state.frame(path).where(F.col("batch") <= state.batch)
+    column = F.col(name) if name in frame.columns else F.lit(None)
+    rows = frame.select("batch", F.unix_micros("watermark").alias("us"), column.alias(name)).collect()
     return [(row.batch, row.us, row[name]) for row in rows]
 
 

@@ -110,7 +110,9 @@ def _changes(
     s3: S3Options | None,
     spark: SparkSession | None,
 ) -> tuple[Opened, OpenRows]:
-    (state, old), (other, new) = (_open_at(place, one, window, key, s3, spark) for one in (before, after))
+    (state, old), (other, new) = (
+        _open_at(place, batch_or_savepoint, window, key, s3, spark) for batch_or_savepoint in (before, after)
+    )
     columns = new.column_names if isinstance(new, pa.Table) else new.columns
     names = _identity(columns)
     has_panes = "pane_start" in names
@@ -196,8 +198,8 @@ def _results(
         files = files_of_batches(state.files, state.record, role, first + 1, last, version=state.versions.get(role))
         typed = None if key is None else state.typed_key(state.ports[0], key)
         try:
-            found = _of_plain_tables(state, role, files, typed)
-            return state, _by_spark(state, role, files, typed) if found is None else found
+            results = _of_plain_tables(state, role, files, typed)
+            return state, _by_spark(state, role, files, typed) if results is None else results
         except PanekeeperError:
             raise
         except Exception as error:
@@ -210,13 +212,13 @@ def _results(
 
 def _batch_of(place: Location, savepoint: str, state: Opened, s3: S3Options | None) -> int:
     """Return the batch of a savepoint of the same job. Raises `DeclarationError` for one of another."""
-    found = show_trusted(open_archive(place, s3), savepoint)
-    if found.job_id != state.record.id:
+    manifest = show_trusted(open_archive(place, s3), savepoint)
+    if manifest.job_id != state.record.id:
         raise DeclarationError(
-            f"savepoint {savepoint} is of job {found.job!r} and another checkpoint than the other one; their results "
-            "cannot be compared"
+            f"savepoint {savepoint} is of job {manifest.job!r} and another checkpoint than the other one; their "
+            "results cannot be compared"
         )
-    return found.batch
+    return manifest.batch
 
 
 def _of_plain_tables(state: Opened, role: str, files: dict[str, int], key: TypedKey | None) -> pa.Table | None:
@@ -226,7 +228,7 @@ def _of_plain_tables(state: Opened, role: str, files: dict[str, int], key: Typed
     if parts is None:
         return None
     tables = [
-        one.append_column(BATCH, pa.array([files[name]] * one.num_rows, pa.int64())) for name, one in parts.items()
+        part.append_column(BATCH, pa.array([files[name]] * part.num_rows, pa.int64())) for name, part in parts.items()
     ]
     rows = _results_of(pa.concat_tables(tables, promote_options="default"), key) if tables else None
     log = read_plain_table(path, {} if rows is None else _times_of(rows))
@@ -238,10 +240,12 @@ def _of_plain_tables(state: Opened, role: str, files: dict[str, int], key: Typed
         rows = empty
     if not _is_alike(empty, rows, rows.column_names):
         return None
-    of, replaces, has_refinements = _log_columns(state, rows.column_names)
-    found = table_changes.changes_of_results(rows, log if replaces else None, of, has_refinements=has_refinements)
-    _require_no_column_twice(found.column_names)
-    return found
+    log_columns, replaces, has_refinements = _log_columns(state, rows.column_names)
+    changed_results = table_changes.changes_of_results(
+        rows, log if replaces else None, log_columns, has_refinements=has_refinements
+    )
+    _require_no_column_twice(changed_results.column_names)
+    return changed_results
 
 
 def _results_of(rows: pa.Table, key: TypedKey | None) -> pa.Table:
@@ -272,13 +276,13 @@ def _by_spark(state: Opened, role: str, files: dict[str, int], key: TypedKey | N
     rows = frame_of_files(state.spark, state.tables[role], files)
     log = state.frame(state.tables[role])
     if key is not None:
-        rows, log = (one.where(is_of_key(key)) for one in (rows, log))
+        rows, log = (frame.where(is_of_key(key)) for frame in (rows, log))
     if "op" in rows.columns:
         rows, log = rows.where("op = 1"), log.where("op = 1")
-    of, replaces, has_refinements = _log_columns(state, rows.columns)
-    found = changes_of_results(rows, log if replaces else None, of, has_refinements=has_refinements)
-    _require_no_column_twice(found.columns)
-    return found.localCheckpoint()
+    log_columns, replaces, has_refinements = _log_columns(state, rows.columns)
+    changed_results = changes_of_results(rows, log if replaces else None, log_columns, has_refinements=has_refinements)
+    _require_no_column_twice(changed_results.columns)
+    return changed_results.localCheckpoint()
 
 
 def _require_no_column_twice(columns: list[str]) -> None:

@@ -28,43 +28,46 @@ def changes_of_open(old: DataFrame, new: DataFrame, names: Sequence[str], values
     old, new = old.select(*own, *were, F.lit(1).alias("_o")), new.select(*own, *values, F.lit(1).alias("_n"))
     both = old.alias("o").join(new.alias("n"), _same(names), "full_outer")
     differs = reduce(
-        lambda one, other: one | other, (~F.col(name).eqNullSafe(F.col(_BEFORE.format(name))) for name in values)
+        lambda condition, other: condition | other,
+        (~F.col(name).eqNullSafe(F.col(_BEFORE.format(name))) for name in values),
     )
     change = F.when(F.col("_o").isNull(), "came").when(F.col("_n").isNull(), "went").when(differs, "changed")
     is_new = F.col("_n").isNotNull()
-    found = both.select(
+    changes = both.select(
         *(F.when(is_new, F.col(f"n.{quoted(n)}")).otherwise(F.col(f"o.{quoted(n)}")).alias(n) for n in names),
         change.alias("change"),
         *(column for name in values for column in (F.col(name), F.col(_BEFORE.format(name)))),
     )
-    return found.where("change is not null")
+    return changes.where("change is not null")
 
 
 def _same(names: Iterable[str]) -> Column:
     """Return the condition for `o` and `n` to have equal values in some columns; a null is one."""
     same = (F.col(f"o.{quoted(name)}").eqNullSafe(F.col(f"n.{quoted(name)}")) for name in names)
-    return reduce(lambda one, other: one & other, same, F.lit(True))
+    return reduce(lambda condition, other: condition & other, same, F.lit(True))
 
 
-def changes_of_results(rows: DataFrame, log: DataFrame | None, of: LogColumns, *, has_refinements: bool) -> DataFrame:
+def changes_of_results(
+    rows: DataFrame, log: DataFrame | None, log_columns: LogColumns, *, has_refinements: bool
+) -> DataFrame:
     """Return what rows of a log change in it; the arguments are those of `table_changes.changes_of_results`."""
-    keys, values, columns = [*of.keys], [*of.values], rows.columns
-    found = rows.withColumn("_first", F.lit(0)).withColumn("_gone", F.lit(False))
+    keys, values, columns = [*log_columns.keys], [*log_columns.values], rows.columns
+    results = rows.withColumn("_first", F.lit(0)).withColumn("_gone", F.lit(False))
     if has_refinements:
-        found = _newest(rows, keys)
+        results = _newest(rows, keys)
     before = None
     if has_refinements and log is not None:
         if "replaces" in columns:
-            found = _with_replaced(rows, found, of)
+            results = _with_replaced(rows, results, log_columns)
         before = _before(
-            found, log, keys, values, next(name for name in ("session_start", "pane_start") if name in keys)
+            results, log, keys, values, next(name for name in ("session_start", "pane_start") if name in keys)
         )
     change = F.when(F.col("_gone"), "went").when(F.col("_first") > 0, "changed").otherwise("came").alias("change")
     how = [F.col(name) for name in ("refinement", "reason") if name in columns and name not in keys]
     shown: list[Column] = [F.col(quoted(name)) for name in values]
     if before is not None:
-        found = found.alias("n").join(before.alias("o"), _same(keys), "left")
-        found = found.where("not _gone or _before is not null").select("n.*", "_before")
+        results = results.alias("n").join(before.alias("o"), _same(keys), "left")
+        results = results.where("not _gone or _before is not null").select("n.*", "_before")
         shown = [
             column
             for name in values
@@ -73,7 +76,9 @@ def changes_of_results(rows: DataFrame, log: DataFrame | None, of: LogColumns, *
                 F.col("_before").getField(name).alias(_BEFORE.format(name)),
             )
         ]
-    return found.select(*(quoted(name) for name in keys), change, F.col(of.batch).alias("batch"), *how, *shown)
+    return results.select(
+        *(quoted(name) for name in keys), change, F.col(log_columns.batch).alias("batch"), *how, *shown
+    )
 
 
 def _newest(rows: DataFrame, keys: list[str]) -> DataFrame:
@@ -86,12 +91,14 @@ def _newest(rows: DataFrame, keys: list[str]) -> DataFrame:
     return newest.withColumn("_first", F.coalesce("_first", F.lit(0))).withColumn("_gone", F.lit(False))
 
 
-def _with_replaced(rows: DataFrame, newest: DataFrame, of: LogColumns) -> DataFrame:
+def _with_replaced(rows: DataFrame, newest: DataFrame, log_columns: LogColumns) -> DataFrame:
     """Return the newest results, of which those are gone that a merged session has taken back, and others as these."""
-    keys = [*of.keys]
+    keys = [*log_columns.keys]
     others = [quoted(name) for name in keys if name != "session_start"]
-    taken = rows.select(*others, of.batch, "refinement", F.explode("replaces").alias("session_start"))
-    taken = taken.groupBy(*map(quoted, keys)).agg(F.max("refinement").alias("_by"), F.max(of.batch).alias("_batch"))
+    taken = rows.select(*others, log_columns.batch, "refinement", F.explode("replaces").alias("session_start"))
+    taken = taken.groupBy(*map(quoted, keys)).agg(
+        F.max("refinement").alias("_by"), F.max(log_columns.batch).alias("_batch")
+    )
     both = newest.alias("n").join(taken.alias("o"), _same(keys), "full_outer")
     is_gone = F.col("o._by").isNotNull() & (F.col("n.refinement").isNull() | (F.col("o._by") > F.col("n.refinement")))
     own = [
@@ -99,19 +106,19 @@ def _with_replaced(rows: DataFrame, newest: DataFrame, of: LogColumns) -> DataFr
         if name in keys
         else F.when(~is_gone, F.col(f"n.{quoted(name)}")).alias(name)
         for name in newest.columns
-        if name not in (of.batch, "_first", "_gone")
+        if name not in (log_columns.batch, "_first", "_gone")
     ]
     return both.select(
         *own,
-        F.when(is_gone, F.col("o._batch")).otherwise(F.col(f"n.{of.batch}")).alias(of.batch),
+        F.when(is_gone, F.col("o._batch")).otherwise(F.col(f"n.{log_columns.batch}")).alias(log_columns.batch),
         F.coalesce("n._first", "o._by").alias("_first"),
         is_gone.alias("_gone"),
     )
 
 
-def _before(found: DataFrame, log: DataFrame, keys: list[str], values: list[str], place: str) -> DataFrame | None:
+def _before(results: DataFrame, log: DataFrame, keys: list[str], values: list[str], place: str) -> DataFrame | None:
     """Return the last result before of each partition and pane that had one, as `_before`; None if none can have."""
-    changed = found.where("_first > 0").select(*map(quoted, keys), "_first").distinct()
+    changed = results.where("_first > 0").select(*map(quoted, keys), "_first").distinct()
     low, high = changed.select(F.min(place), F.max(place)).collect()[0]
     if low is None:
         return None

@@ -35,13 +35,13 @@ def moving_row(folder: Files, job: DeltaJob, passed: Passed) -> Mover:
         recorded = recorded_batches(folder, job)
         own = recorded.pipeline.ports[0].intake
         intake = replace(own, key_groups=len(recorded.record.group_ids))
-        found = recorded.rows(_latest, first=before, last=before, declared=lambda df: _with_places(intake, df))
+        row = recorded.rows(_latest, first=before, last=before, declared=lambda df: _with_places(intake, df))
     except (CheckpointError, RowsGone, DeclarationError) as error:
         return Mover(unread=str(error).partition("\n")[0])
-    if found is None:
+    if row is None:
         return Mover()
     names = [*dict.fromkeys([*own.partition_by, *own.origin_columns])]
-    return Mover(time=found[EVENT_TIME_COLUMN], file=found[_FILE], values={name: found[name] for name in names})
+    return Mover(time=row[EVENT_TIME_COLUMN], file=row[_FILE], values={name: row[name] for name in names})
 
 
 def _with_places(intake: Intake, df: DataFrame) -> DataFrame:

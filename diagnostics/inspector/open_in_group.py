@@ -31,18 +31,18 @@ class OpenInGroup:
         of_panes, keys = self.port.pane_time, len(self.port.log_keys)
         own = schema_of(self.port, by_partition=self.by_partition)
         times = {*PARTITION_TIMES} if self.port.is_arrival else {*TIMES, *KEPT_TIMES}
-        found = [pa.field(name, own.field(place).type) for place, name in enumerate(self.port.log_keys)]
-        found += [pa.field(PORT, pa.int32())] if self.has_ports else []
-        found += [pa.field(WINDOW, pa.string())] if self.has_windows else []
+        fields = [pa.field(name, own.field(place).type) for place, name in enumerate(self.port.log_keys)]
+        fields += [pa.field(PORT, pa.int32())] if self.has_ports else []
+        fields += [pa.field(WINDOW, pa.string())] if self.has_windows else []
         for field in list(own)[keys:]:
             kind = TIMESTAMP if self.port.is_arrival or field.name == "next_clock" else of_panes
-            found.append(pa.field(field.name, kind if field.name in times else field.type))
-        return pa.schema(found)
+            fields.append(pa.field(field.name, kind if field.name in times else field.type))
+        return pa.schema(fields)
 
     def rows(self, segments: Segments) -> pa.Table:
         """Return what is open."""
-        found = open_work(self.port, MemoryStore.of(segments), by_partition=self.by_partition)
-        columns, schema, keys = found.columns, self.schema, len(self.port.log_keys)
+        table = open_work(self.port, MemoryStore.of(segments), by_partition=self.by_partition)
+        columns, schema, keys = table.columns, self.schema, len(self.port.log_keys)
         more = [self.port.number] * self.has_ports + [self.port.window] * self.has_windows
-        columns[keys:keys] = [pa.chunked_array([pa.array([one] * found.num_rows)]) for one in more]
+        columns[keys:keys] = [pa.chunked_array([pa.array([value] * table.num_rows)]) for value in more]
         return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)

@@ -65,7 +65,7 @@ class Opened:
 
     def frame(self, path: str) -> DataFrame:
         """Return a table of the job, read by Spark. Raises `SinkError` if it is gone, before Spark is started."""
-        require_table(self.files, next(role for role, one in self.tables.items() if one == path), path)
+        require_table(self.files, next(role for role, table_path in self.tables.items() if table_path == path), path)
         return self.spark.read.format("delta").load(path)
 
     @property
@@ -125,15 +125,15 @@ def opened(
     """
     if savepoint is None:
         root = checkpoint_at(place, s3)
-        found = _opened(current_folder(root), batch, s3, spark)
-        yield replace(found, checkpoint=root.root).of_window(window)
+        state = _opened(current_folder(root), batch, s3, spark)
+        yield replace(state, checkpoint=root.root).of_window(window)
         return
     archive = open_archive(place, s3)
     manifest = show_trusted(archive, savepoint)
     with temporary_copy(archive, manifest) as folder:
-        found = _opened(LocalFiles(Path(folder), s3=s3 or S3Options()), batch, s3, spark)
+        state = _opened(LocalFiles(Path(folder), s3=s3 or S3Options()), batch, s3, spark)
         versions = {role: table.version for role, table in manifest.tables.items()}
-        yield replace(found, versions=versions).of_window(window)
+        yield replace(state, versions=versions).of_window(window)
 
 
 def _opened(files: Files, batch: int | None, s3: S3Options | None, spark: SparkSession | None) -> Opened:

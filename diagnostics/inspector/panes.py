@@ -77,44 +77,44 @@ def open_panes(state: Opened, key: Key | None = None) -> tuple[OpenRows, int | N
     None for windows by row, of which that counts the rows that are kept. Raises as `panes`.
     """
     ports = _ports_with_panes(state)
-    found = open_rows(state, ports, key)
-    return found, _number(state, ports, found)
+    rows = open_rows(state, ports, key)
+    return rows, _number(state, ports, rows)
 
 
-def in_states(found: OpenRows, states: Sequence[str]) -> OpenRows:
+def in_states(rows: OpenRows, states: Sequence[str]) -> OpenRows:
     """Return the rows of open panes that are in one of these states."""
-    if isinstance(found, pa.Table):
-        return found.filter(pc.is_in(found.column("state"), pa.array(states, pa.string())))
-    return found.where(found["state"].isin([*states]))
+    if isinstance(rows, pa.Table):
+        return rows.filter(pc.is_in(rows.column("state"), pa.array(states, pa.string())))
+    return rows.where(rows["state"].isin([*states]))
 
 
 def _ports_with_panes(state: Opened) -> list[RecordedPort]:
-    found = [port for port in state.ports if port.has_panes]
-    if not found:
+    ports = [port for port in state.ports if port.has_panes]
+    if not ports:
         raise DeclarationError(
             f"the window of this job is {state.ports[0].kind}, which has no panes; look at its partitions"
         )
-    return found
+    return ports
 
 
-def _number(state: Opened, ports: list[RecordedPort], found: OpenRows) -> int | None:
+def _number(state: Opened, ports: list[RecordedPort], rows: OpenRows) -> int | None:
     """Return how many panes are open: one of several partitions once, and sessions each."""
     if any(port.is_by_row for port in ports):
         return None
-    of = WINDOW if state.windows else PORT
+    column = WINDOW if state.windows else PORT
     shared = [port.window if state.windows else port.number for port in ports if port.panes is not None]
-    if not isinstance(found, pa.Table):
+    if not isinstance(rows, pa.Table):
         from panekeeper.diagnostics.inspector.by_spark import number_of_panes
 
-        return number_of_panes(found, of, shared, is_all=len(shared) == len(ports))
+        return number_of_panes(rows, column, shared, is_all=len(shared) == len(ports))
     if not shared:
-        return int(found.num_rows)
-    parts = [of] if of in found.column_names else []
-    of_shared = found
+        return int(rows.num_rows)
+    parts = [column] if column in rows.column_names else []
+    of_shared = rows
     if len(shared) < len(ports):
-        of_shared = found.filter(pc.is_in(found.column(of), pa.array(shared, found.schema.field(of).type)))
+        of_shared = rows.filter(pc.is_in(rows.column(column), pa.array(shared, rows.schema.field(column).type)))
     number = of_shared.group_by([*parts, "pane_start", "pane_end"]).aggregate([]).num_rows
-    return int(number + found.num_rows - of_shared.num_rows)
+    return int(number + rows.num_rows - of_shared.num_rows)
 
 
 def partitions(
@@ -147,26 +147,26 @@ def partitions(
 
 def live_partitions(state: Opened, key: Key | None = None) -> OpenRows:
     """Return the rows of `partitions`. Raises as that."""
-    kinds = {"arrival" if one.is_arrival else "kept" if _keeps_rows(one) else "panes" for one in state.ports}
+    kinds = {"arrival" if port.is_arrival else "kept" if _keeps_rows(port) else "panes" for port in state.ports}
     if len(kinds) > 1:
         state.require_one_window()
         raise DeclarationError("this job has windows of panes and of rows; look at its panes")
-    found = open_rows(state, state.ports, key, by_partition=True)
+    rows = open_rows(state, state.ports, key, by_partition=True)
     if kinds != {"panes"}:
-        return found
+        return rows
     more = [PORT] if state.has_ports else [WINDOW] if state.windows else []
     by = [*state.ports[0].log_keys, *more]
-    if not isinstance(found, pa.Table):
+    if not isinstance(rows, pa.Table):
         from panekeeper.diagnostics.inspector.by_spark import by_partition
 
-        return by_partition(found, by)
-    return _by_partition(found, by)
+        return by_partition(rows, by)
+    return _by_partition(rows, by)
 
 
-def _by_partition(found: pa.Table, by: list[str]) -> pa.Table:
+def _by_partition(rows: pa.Table, by: list[str]) -> pa.Table:
     """Return what each partition has in its open panes, as `by_spark.by_partition`."""
-    many = pa.array([1] * found.num_rows, pa.int64())
-    counted = found.append_column("open", many).append_column("known", found.column("rows").is_valid().cast("int64"))
+    many = pa.array([1] * rows.num_rows, pa.int64())
+    counted = rows.append_column("open", many).append_column("known", rows.column("rows").is_valid().cast("int64"))
     counted = counted.set_column(
         counted.column_names.index("unfired"), "unfired", counted.column("unfired").cast("int64")
     )
@@ -194,13 +194,13 @@ def _keeps_rows(port: RecordedPort) -> bool:
     return port.is_by_row or port.is_within
 
 
-def as_frame(state: Opened, found: OpenRows) -> DataFrame:
+def as_frame(state: Opened, rows: OpenRows) -> DataFrame:
     """Return rows as a data frame, which are there when this returns."""
-    if not isinstance(found, pa.Table):
-        return found
+    if not isinstance(rows, pa.Table):
+        return rows
     from panekeeper.framework.engine.flow.pipeline import frame_of
 
-    return frame_of(state.spark, found)
+    return frame_of(state.spark, rows)
 
 
 def open_rows(state: Opened, ports: list[RecordedPort], key: Key | None, *, by_partition: bool = False) -> OpenRows:
@@ -211,9 +211,9 @@ def open_rows(state: Opened, ports: list[RecordedPort], key: Key | None, *, by_p
         OpenInGroup(port, state.has_ports, bool(state.windows), by_partition and _keeps_rows(port)) for port in ports
     ]
     try:
-        found = _in_this_process(state, each, kinds, typed)
-        if found is not None:
-            return found
+        rows = _in_this_process(state, each, kinds, typed)
+        if rows is not None:
+            return rows
         from panekeeper.diagnostics.inspector.by_spark import open_frame
 
         return open_frame(state, each, kinds, typed)
@@ -232,11 +232,11 @@ def _in_this_process(
     state: Opened, each: Sequence[OpenInGroup], kinds: Collection[str], key: TypedKey | None
 ) -> pa.Table | None:
     schema = each[0].schema
-    if any(one.schema != schema for one in each):  # Spark knows which type stands for both
+    if any(open_in_group.schema != schema for open_in_group in each):  # Spark knows which type stands for both
         return None
 
     def compute(segments: Segments) -> pa.Table:
-        return pa.concat_tables([one.rows(segments) for one in each])
+        return pa.concat_tables([open_in_group.rows(segments) for open_in_group in each])
 
     group = None if key is None else key.group(state.session)
     if group is not None:
@@ -246,8 +246,8 @@ def _in_this_process(
         tables = read_groups(state, kinds, compute)
     if tables is None:
         return None
-    found = pa.concat_tables([schema.empty_table(), *tables])
-    return found if key is None else found.filter(is_of(found, key.values))
+    rows = pa.concat_tables([schema.empty_table(), *tables])
+    return rows if key is None else rows.filter(is_of(rows, key.values))
 
 
 def stored_group(state: Opened, ports: list[RecordedPort], key: TypedKey) -> MemoryStore:
@@ -264,4 +264,4 @@ def stored_group(state: Opened, ports: list[RecordedPort], key: TypedKey) -> Mem
 
 def _kinds(ports: list[RecordedPort], *more: str) -> list[str]:
     """Return the kinds of the stored values that say what is open, and these."""
-    return [HEADER, *more, *(kind for one in ports for kind in stored_kinds(one))]
+    return [HEADER, *more, *(kind for port in ports for kind in stored_kinds(port))]

@@ -115,7 +115,7 @@ class Partition:
             raise DeclarationError(f"row lacks {', '.join(map(repr, missing))}, by which its partners are found")
         own = {name: row[name] for name in kinds}
         values = key_as_stored(state.session, state.record.group_ids, kinds, own).values
-        refused = [one for one in self.refused if one.at == at]
+        refused = [refusal for refusal in self.refused if refusal.at == at]
         sources, now = self._sources[0], self._watermark
         return row_facts(port, state.ports, self.store, values, at, refused=refused, sources=sources, watermark=now)
 
@@ -151,13 +151,13 @@ class Partition:
 
     def is_held(self, start: int, end: int) -> bool:
         """Return whether the state has something of the pane."""
-        return any((one["pane_start"], one["pane_end"]) == (start, end) for one in self.held)
+        return any((pane["pane_start"], pane["pane_end"]) == (start, end) for pane in self.held)
 
     def facts(self, start: int, end: int) -> PaneFacts:
         """Return what is known of the pane with these bounds."""
-        held = next((one for one in self.held if (one["pane_start"], one["pane_end"]) == (start, end)), None)
+        held = next((pane for pane in self.held if (pane["pane_start"], pane["pane_end"]) == (start, end)), None)
         firings, times = self._firings(start, end), times_of(self.port, start, end)
-        refused = [one for one in self.refused if one.at is not None and start <= one.at < times.after]
+        refused = [refusal for refusal in self.refused if refusal.at is not None and start <= refusal.at < times.after]
         sources, follows, ahead = self._sources
         return PaneFacts(
             start=start,
@@ -168,7 +168,7 @@ class Partition:
             held=held,
             firings=firings,
             refused=refused,
-            unplaced=[one for one in self.refused if one.at is None],
+            unplaced=[refusal for refusal in self.refused if refusal.at is None],
             settle=self._settle,
             missed=self._missed_of(times.closes, end),
             watermarks=self._watermarks,
@@ -183,17 +183,17 @@ class Partition:
         """Return the panes of which rows were refused; of windows with bounds that need no rows."""
         if self.port.panes is None:
             return []
-        return [pane for one in self.refused if one.at is not None for pane in self.panes_at(one.at)]
+        return [pane for refusal in self.refused if refusal.at is not None for pane in self.panes_at(refusal.at)]
 
     def panes_at(self, at: int) -> list[tuple[int, int]]:
         """Return the bounds of the panes that have an instant, the oldest first; that which ends at a row first."""
-        return panes_with(self.port, at, [(one["pane_start"], one["pane_end"]) for one in self.held])
+        return panes_with(self.port, at, [(pane["pane_start"], pane["pane_end"]) for pane in self.held])
 
     def nearest(self, start: int) -> list[str]:
         """Return what there is of the partition instead; and which partitions are called alike."""
         known = self.known_panes()
-        others = [one for one in self.refused if one.at is not None]
-        lines = [*nearest_panes(known, start), *(f"elsewhere {one}" for one in refusal_lines(others))]
+        others = [refusal for refusal in self.refused if refusal.at is not None]
+        lines = [*nearest_panes(known, start), *(f"elsewhere {line}" for line in refusal_lines(others))]
         if not self.port.log_keys:
             return lines
         if self.is_known:
@@ -213,15 +213,15 @@ class Partition:
             asked = " ".join(f"--null {name}" for name in nulls)
             return [f"there is a partition with a null in {', '.join(nulls)}; ask for it by {asked}, in Python by None"]
         if self.is_known:
-            found = alike_but_for_case(own, tables)
-            return [f"there is another partition, {key_text(names, one)}" for one in found]
-        found = alike(own, tables)
-        if not found:
+            keys = alike_but_for_case(own, tables)
+            return [f"there is another partition, {key_text(names, key)}" for key in keys]
+        keys = alike(own, tables)
+        if not keys:
             tables = [*dict.fromkeys([*tables, *self._open_keys()])]
-            found = alike(own, tables)
-        if found:
-            return [f"partitions that are called alike: {', '.join(key_text(names, one) for one in found)}"]
-        listed = sorted(key_text(names, one) for one in tables)
+            keys = alike(own, tables)
+        if keys:
+            return [f"partitions that are called alike: {', '.join(key_text(names, key) for key in keys)}"]
+        listed = sorted(key_text(names, key) for key in tables)
         more = f" and {len(listed) - _NAMED:,} more" if len(listed) > _NAMED else ""
         return [f"partitions that there are: {', '.join(listed[:_NAMED])}{more}"] if listed else []
 
@@ -232,7 +232,7 @@ class Partition:
 
     def known_panes(self) -> dict[tuple[int, int], str]:
         """Return the panes of the partition that have fired, or are open: the bounds -> which of both."""
-        opened = {(one["pane_start"], one["pane_end"]): _STATES[one["state"]] for one in self.held}
+        opened = {(pane["pane_start"], pane["pane_end"]): _STATES[pane["state"]] for pane in self.held}
         return dict.fromkeys(self._fired_panes, "closed") | opened
 
     @cached_property
@@ -273,12 +273,12 @@ class Partition:
 
     def _open_keys(self) -> list[tuple[Any, ...]]:
         """Return the partitions that are in the state, of all key groups."""
-        names, found = [*self.port.log_keys], open_rows(self._state, [self.port], None)
-        if not isinstance(found, pa.Table):
+        names, rows = [*self.port.log_keys], open_rows(self._state, [self.port], None)
+        if not isinstance(rows, pa.Table):
             from panekeeper.diagnostics.inspector import by_spark
 
-            return by_spark.keys_of(found, names, most=_MOST_KEYS)
-        return _keys_of(found, names)
+            return by_spark.keys_of(rows, names, most=_MOST_KEYS)
+        return _keys_of(rows, names)
 
     @property
     def _bounds(self) -> tuple[str, str]:
@@ -307,10 +307,10 @@ class Partition:
         of_settlements = {row["file"] for row in rows if row["reason"] == Reason.SETTLED.value}
         batches = self._batches_of({row["file"] for row in rows} - of_settlements)
         settled = settled_files(self._state.files, role_of("log", self.port.window), of_settlements)
-        found = dict[int, Firing]()
+        firings = dict[int, Firing]()
         for row in rows:
-            before = found.get(row["refinement"])
-            found[row["refinement"]] = Firing(
+            before = firings.get(row["refinement"])
+            firings[row["refinement"]] = Firing(
                 refinement=row["refinement"],
                 reason=row["reason"],
                 is_final=bool(row["is_final"]),
@@ -319,7 +319,9 @@ class Partition:
                 values=as_fields(row["values"] or {}),
                 settled_at=settled.get(row["file"]),
             )
-        return [one for _, one in sorted(found.items()) if one.batch is None or one.batch <= self._state.batch]
+        return [
+            firing for _, firing in sorted(firings.items()) if firing.batch is None or firing.batch <= self._state.batch
+        ]
 
     def _rows_of_pane(self, path: str, pane: Mapping[str, int]) -> list[dict[str, Any]]:
         """Return of each firing of a pane of the partition refinement, reason, is_final and file.
@@ -332,13 +334,13 @@ class Partition:
             for name, value in ({"op": 1} | ({} if port is None else {PORT: port})).items():
                 if name in plain.column_names:
                     plain = plain.filter(pc.equal(plain.column(name), value))
-            values, found = plain.select(self._values_of(plain.column_names)), dict[tuple[Any, ...], dict[str, Any]]()
+            values, firings = plain.select(self._values_of(plain.column_names)), dict[tuple[Any, ...], dict[str, Any]]()
             for place, row in enumerate(plain.select([*_OF_FIRING, "file"]).to_pylist()):
-                one = found.setdefault(tuple(row.values()), row | {"rows": 0, "values": None})
-                one["rows"] += 1
-                if one["rows"] == 1:
-                    (one["values"],) = values.slice(place, 1).to_pylist() if values.num_columns else [None]
-            return [*found.values()]
+                firing = firings.setdefault(tuple(row.values()), row | {"rows": 0, "values": None})
+                firing["rows"] += 1
+                if firing["rows"] == 1:
+                    (firing["values"],) = values.slice(place, 1).to_pylist() if values.num_columns else [None]
+            return [*firings.values()]
         from panekeeper.diagnostics.inspector import by_spark
 
         return by_spark.firings(self._state, path, self._key, pane, _OF_FIRING, self._values_of, port=port)
@@ -349,20 +351,20 @@ class Partition:
 
     def _batches_of(self, files: set[str]) -> dict[str, int]:
         """Return file of the log -> the batch that has written it, of those whose commits are kept."""
-        found: dict[str, int] = {}
+        batches: dict[str, int] = {}
         state, role = self._state, role_of("log", self.port.window)
         for _, batch, added in commits_of_batches(state.files, state.record, role):
-            if found.keys() >= files:
+            if batches.keys() >= files:
                 break
             names = [name.rpartition("/")[2] for name in added]
-            found |= {name: batch for name in names if name in files}
-        return found
+            batches |= {name: batch for name in names if name in files}
+        return batches
 
     @cached_property
     def refused(self) -> list[Refusal]:
         """Return what the quarantine has of the partition, in the order of batches."""
-        found = refused_of(self._state, self.port, self._key)
-        return with_lateness(found, self._watermarks, follows=self._sources[1]) if found else found
+        refusals = refused_of(self._state, self.port, self._key)
+        return with_lateness(refusals, self._watermarks, follows=self._sources[1]) if refusals else refusals
 
     @cached_property
     def _watermark(self) -> int:
@@ -371,12 +373,12 @@ class Partition:
 
     @cached_property
     def _watermarks(self) -> dict[int, int]:
-        return {one: NO_WATERMARK if us is None else us for one, us, _ in self._metrics}
+        return {batch: NO_WATERMARK if us is None else us for batch, us, _ in self._metrics}
 
     @cached_property
     def _missed(self) -> dict[int, int]:
         """Batch -> how often a row of the job came too late for one of its panes."""
-        return {one: missed or 0 for one, _, missed in self._metrics}
+        return {batch: missed or 0 for batch, _, missed in self._metrics}
 
     @cached_property
     def _metrics(self) -> list[tuple[int, int | None, int | None]]:
@@ -388,7 +390,7 @@ class Partition:
             batches, times = plain.column("batch").to_pylist(), plain.column("watermark").cast(pa.int64()).to_pylist()
             has_missed = name in plain.column_names  # a table of an earlier version lacks it
             missed = plain.column(name).to_pylist() if has_missed else [None] * plain.num_rows
-            return [one for one in zip(batches, times, missed, strict=True) if one[0] <= self._state.batch]
+            return [row for row in zip(batches, times, missed, strict=True) if row[0] <= self._state.batch]
         from panekeeper.diagnostics.inspector import by_spark
 
         return by_spark.metrics(self._state, path, name)
@@ -404,7 +406,7 @@ class Partition:
             if reached == NO_WATERMARK:
                 return [], True, ahead
             return [SourceTime(name="the stream", reached=reached, delay=delay)], True, ahead
-        found = []
+        sources = []
         known = {*record.reached, *((port.number, "") for port in self._state.ports if not port.is_arrival)}
         with_parts = {port for port, part in known if part}
         for port, part in sorted(known):
@@ -412,7 +414,7 @@ class Partition:
                 continue
             own = delays[port] if port < len(delays) else None
             seen = max(record.seen.get((port, part), 0), record.since)
-            found.append(
+            sources.append(
                 SourceTime(
                     name=f"port {port}{f', partition {part}' if part else ''}",
                     reached=record.reached.get((port, part)),
@@ -421,7 +423,7 @@ class Partition:
                     idle_after=None if own is None else own.idle_after_us,
                 )
             )
-        return found, False, None
+        return sources, False, None
 
 
 def _next_watermark(state: Opened) -> int | None:
@@ -433,8 +435,8 @@ def _next_watermark(state: Opened) -> int | None:
 
 
 def _keys_of(rows: pa.Table, names: list[str]) -> list[tuple[Any, ...]]:
-    found = rows.select(names).group_by(names).aggregate([]).slice(0, _MOST_KEYS)
-    return [*zip(*(found.column(name).to_pylist() for name in names), strict=True)]
+    keys = rows.select(names).group_by(names).aggregate([]).slice(0, _MOST_KEYS)
+    return [*zip(*(keys.column(name).to_pylist() for name in names), strict=True)]
 
 
 def key_text(names: Sequence[str], values: Sequence[Any]) -> str:

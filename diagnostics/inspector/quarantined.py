@@ -31,9 +31,9 @@ def refused_of(state: Opened, port: RecordedPort, key: TypedKey) -> list[Refusal
         return []
     plain = read_plain_table(path, {})
     if plain is not None:
-        found = refused_in(plain, port, key.values, until=state.batch, has_ports=state.has_ports)
-        if found is not None:
-            return found
+        refusals = refused_in(plain, port, key.values, until=state.batch, has_ports=state.has_ports)
+        if refusals is not None:
+            return refusals
     return _by_spark(state, port, key, path)
 
 
@@ -53,24 +53,31 @@ def refused_in(
     if table.num_rows > _MOST_ROWS or not all(map(_is_plain, kinds)):
         return None
     wanted = [values[name].as_py() for name in port.log_keys]
-    found = []
-    for one in table.filter(pc.less_equal(table.column("batch"), until)).sort_by("batch").to_pylist():
-        row = json.loads(one["row"])
-        if port.window and one[WINDOW] not in (None, port.window):
+    refusals = []
+    for quarantined_row in table.filter(pc.less_equal(table.column("batch"), until)).sort_by("batch").to_pylist():
+        row = json.loads(quarantined_row["row"])
+        if port.window and quarantined_row[WINDOW] not in (None, port.window):
             continue
-        if has_ports and one[PORT] != port.number:
+        if has_ports and quarantined_row[PORT] != port.number:
             continue
         if wanted not in ([row.get(name) for name in names] for names in port.rows_of):
             continue
-        if one["event_time"] is None and not {*_STARTS}.isdisjoint(row):
+        if quarantined_row["event_time"] is None and not {*_STARTS}.isdisjoint(row):
             return None
         us, refused_at = (
-            None if one[name] is None else time_us(one[name], name) for name in ("event_time", "quarantined_at")
+            None if quarantined_row[name] is None else time_us(quarantined_row[name], name)
+            for name in ("event_time", "quarantined_at")
         )
-        found.append(
-            Refusal(reason=one["reason"], detail=one["detail"] or "", at=us, batch=one["batch"], refused_at=refused_at)
+        refusals.append(
+            Refusal(
+                reason=quarantined_row["reason"],
+                detail=quarantined_row["detail"] or "",
+                at=us,
+                batch=quarantined_row["batch"],
+                refused_at=refused_at,
+            )
         )
-    return found
+    return refusals
 
 
 def refused_keys(state: Opened, port: RecordedPort) -> list[tuple[Any, ...]]:
@@ -83,7 +90,7 @@ def refused_keys(state: Opened, port: RecordedPort) -> list[tuple[Any, ...]]:
     if plain is None or plain.num_rows > _MOST_ROWS or not all(map(_is_plain, kinds)):
         return []
     texts = plain.filter(pc.less_equal(plain.column("batch"), state.batch)).column("row").unique().to_pylist()
-    rows = [json.loads(one) for one in texts]
+    rows = [json.loads(text) for text in texts]
     return [*{tuple(row[name] for name in names) for row in rows for names in port.rows_of if {*names} <= row.keys()}]
 
 
@@ -112,17 +119,17 @@ def _by_spark(state: Opened, port: RecordedPort, key: TypedKey, path: str) -> li
     table = table.where(is_of)
     time = F.expr("unix_micros(cast(event_time as timestamp_ltz))")
     begins = [F.get_json_object("row", f"$.{name}").try_cast(TimestampType()) for name in _STARTS]
-    start = F.coalesce(*(F.unix_micros(one) for one in begins))  # of a firing
+    start = F.coalesce(*(F.unix_micros(begin) for begin in begins))  # of a firing
     refused_at = F.unix_micros("quarantined_at").alias("refused_at")
     columns = ("reason", "detail", "batch", time.alias("at"), start.alias("start"), refused_at)
     return [
         Refusal(
-            reason=one.reason,
-            detail=one.detail or "",
-            at=one.start if one.at is None else one.at,
-            batch=one.batch,
-            of_firing=one.at is None and one.start is not None,
-            refused_at=one.refused_at,
+            reason=row.reason,
+            detail=row.detail or "",
+            at=row.start if row.at is None else row.at,
+            batch=row.batch,
+            of_firing=row.at is None and row.start is not None,
+            refused_at=row.refused_at,
         )
-        for one in table.select(*columns).orderBy("batch").collect()
+        for row in table.select(*columns).orderBy("batch").collect()
     ]

@@ -33,21 +33,21 @@ def read_groups(state: Opened, kinds: Collection[str], compute: Callable[[Segmen
 
 def read_group(state: Opened, kinds: Collection[str], group: int) -> Segments | None:
     """Return what a key group, by its id, has stored of these kinds; None if Spark must read it."""
-    found = _read(state, kinds, group, lambda segments: segments)
-    return None if found is None else next(iter(found), {})
+    groups = _read(state, kinds, group, lambda segments: segments)
+    return None if groups is None else next(iter(groups), {})
 
 
 def _read(
     state: Opened, kinds: Collection[str], group: int | None, compute: Callable[[Segments], Found]
 ) -> list[Found] | None:
-    wanted, found = frozenset(kinds), list[Found]()
+    wanted, computed = frozenset(kinds), list[Found]()
     try:
         stored = StoredState.of(state.files, state.batch)
         places = stored.versions if group is None else [stored.partition_of(group)]
-        for one in places:
-            groups = stored.read(one, wanted, most=_MOST_BYTES // len(places))
-            found += [compute(segments) for own, segments in groups.items() if group in (None, own)]
+        for version in places:
+            groups = stored.read(version, wanted, most=_MOST_BYTES // len(places))
+            computed += [compute(segments) for own, segments in groups.items() if group in (None, own)]
     except (NotReadable, ArchiveError, OSError) as error:
         logger("inspector").info("the state of %s is read by Spark: %s", state.files.root, error)
         return None
-    return found
+    return computed

@@ -24,7 +24,7 @@ def changes_of_open(old: pa.Table, new: pa.Table, names: Sequence[str], values: 
     """Return what came, went or changed, of rows that are told apart by `names`, each of which is in a table once."""
     before, after = _places(old, names), _places(new, names)
     both = [*after, *(key for key in before if key not in after)]
-    in_old, in_new = (pa.array([one.get(key) for key in both], pa.int64()) for one in (before, after))
+    in_old, in_new = (pa.array([places.get(key) for key in both], pa.int64()) for places in (before, after))
     came, went = in_old.is_null(), in_new.is_null()
     columns = {name: pc.coalesce(new.column(name).take(in_new), old.column(name).take(in_old)) for name in names}
     pairs, differs = dict[str, pa.ChunkedArray](), pa.array([False] * len(both), pa.bool_())
@@ -35,14 +35,14 @@ def changes_of_open(old: pa.Table, new: pa.Table, names: Sequence[str], values: 
     change = pc.if_else(
         came, "came", pc.if_else(went, "went", pc.if_else(differs, "changed", pa.scalar(None, pa.string())))
     )
-    found = pa.table({**columns, "change": change, **pairs})
-    return found.filter(pc.is_valid(found.column("change")))
+    changes = pa.table({**columns, "change": change, **pairs})
+    return changes.filter(pc.is_valid(changes.column("change")))
 
 
-def _same(one: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
-    is_nothing = pc.and_(pc.is_null(one, nan_is_null=True), pc.is_null(other, nan_is_null=True))
-    is_alike = pc.equal(pc.is_null(one), pc.is_null(other))  # NULL is not NaN
-    return pc.or_(pc.fill_null(pc.equal(one, other), False), pc.and_(is_nothing, is_alike))
+def _same(column: pa.ChunkedArray, other: pa.ChunkedArray) -> pa.ChunkedArray:
+    is_nothing = pc.and_(pc.is_null(column, nan_is_null=True), pc.is_null(other, nan_is_null=True))
+    is_alike = pc.equal(pc.is_null(column), pc.is_null(other))  # NULL is not NaN
+    return pc.or_(pc.fill_null(pc.equal(column, other), False), pc.and_(is_nothing, is_alike))
 
 
 def _places(table: pa.Table, names: Sequence[str]) -> dict[_Key, int]:
@@ -51,7 +51,7 @@ def _places(table: pa.Table, names: Sequence[str]) -> dict[_Key, int]:
 
 def keys_of(table: pa.Table, names: Sequence[str]) -> list[_Key]:
     """Return the values of some columns in each row, such that equal ones are equal in Python."""
-    columns = [[_comparable(one) for one in table.column(name).to_pylist()] for name in names]
+    columns = [[_comparable(value) for value in table.column(name).to_pylist()] for name in names]
     return [*zip(*columns, strict=True)] if columns else [()] * table.num_rows
 
 
@@ -60,7 +60,9 @@ def _comparable(value: Any) -> Any:
         return "NaN"
     if isinstance(value, list):
         return tuple(map(_comparable, value))
-    return tuple(sorted((name, _comparable(one)) for name, one in value.items())) if isinstance(value, dict) else value
+    return (
+        tuple(sorted((name, _comparable(field)) for name, field in value.items())) if isinstance(value, dict) else value
+    )
 
 
 @dataclass(frozen=True)
@@ -99,95 +101,107 @@ class _Result:
     start: Any = None
 
 
-def changes_of_results(rows: pa.Table, log: pa.Table | None, of: LogColumns, *, has_refinements: bool) -> pa.Table:
+def changes_of_results(
+    rows: pa.Table, log: pa.Table | None, log_columns: LogColumns, *, has_refinements: bool
+) -> pa.Table:
     """Return what rows of a log change in it.
 
     Args:
         rows: the rows of the batches between.
         log: all rows, where a result replaces the one before it; None: none does.
-        of: the columns.
+        log_columns: the columns.
         has_refinements: whether a firing replaces the ones before it, by its refinement.
     """
-    batches = rows.column(of.batch).to_pylist()
-    found = [_Result(key, place, 0, batches[place]) for place, key in enumerate(keys_of(rows, of.keys))]
+    batches = rows.column(log_columns.batch).to_pylist()
+    results = [_Result(key, place, 0, batches[place]) for place, key in enumerate(keys_of(rows, log_columns.keys))]
     before = None
     if has_refinements:
         numbers = rows.column("refinement").to_pylist()
-        found = _newest(found, numbers)
+        results = _newest(results, numbers)
         if log is not None:
             if "replaces" in rows.column_names:
-                found = _with_replaced(rows, of, found, numbers)
-            before = _last_before(log, of, {one.key: one.first for one in found if one.first > 0})
+                results = _with_replaced(rows, log_columns, results, numbers)
+            before = _last_before(
+                log, log_columns, {result.key: result.first for result in results if result.first > 0}
+            )
     if before is not None:
-        found = [one for one in found if not one.is_gone or one.key in before]
-    return _as_table(rows, log, of, found, before)
+        results = [result for result in results if not result.is_gone or result.key in before]
+    return _as_table(rows, log, log_columns, results, before)
 
 
-def _newest(found: Sequence[_Result], numbers: Sequence[int | None]) -> list[_Result]:
+def _newest(results: Sequence[_Result], numbers: Sequence[int | None]) -> list[_Result]:
     """Return the rows of the newest firing of each partition and pane, with the number of the first one."""
     fired = dict[_Key, list[int]]()
-    for one in found:
-        if (number := numbers[one.row]) is not None:
-            fired.setdefault(one.key, []).append(number)
+    for result in results:
+        if (number := numbers[result.row]) is not None:
+            fired.setdefault(result.key, []).append(number)
     least, most = ({key: way(own) for key, own in fired.items()} for way in (min, max))
     return [
-        replace(one, first=least.get(one.key, 0))
-        for one in found
-        if numbers[one.row] is None or numbers[one.row] == most[one.key]
+        replace(result, first=least.get(result.key, 0))
+        for result in results
+        if numbers[result.row] is None or numbers[result.row] == most[result.key]
     ]
 
 
 def _with_replaced(
-    rows: pa.Table, of: LogColumns, newest: Sequence[_Result], numbers: Sequence[int | None]
+    rows: pa.Table, log_columns: LogColumns, newest: Sequence[_Result], numbers: Sequence[int | None]
 ) -> list[_Result]:
     """Return the newest results, of which those are gone that a merged session has taken back, and others as these."""
-    keys, batches = keys_of(rows, of.keys), rows.column(of.batch).to_pylist()
-    place, taken = [*of.keys].index("session_start"), dict[_Key, _Result]()
+    keys, batches = keys_of(rows, log_columns.keys), rows.column(log_columns.batch).to_pylist()
+    place, taken = [*log_columns.keys].index("session_start"), dict[_Key, _Result]()
     for row, starts in enumerate(rows.column("replaces").to_pylist()):
         for start in starts or ():
             if (by := numbers[row]) is not None:
                 key = (*keys[row][:place], start, *keys[row][place + 1 :])
                 known = taken.get(key, _Result(key, row, by, batches[row], is_gone=True, start=start))
                 taken[key] = replace(known, first=max(by, known.first), batch=max(batches[row], known.batch))
-    found = []
-    for one in newest:
-        by_other, number = taken.get(one.key), numbers[one.row]
+    results = []
+    for result in newest:
+        by_other, number = taken.get(result.key), numbers[result.row]
         is_gone = by_other is not None and (number is None or by_other.first > number)
-        found.append(replace(one, is_gone=True, batch=by_other.batch) if is_gone and by_other is not None else one)
-    there = {one.key for one in newest}
-    return [*found, *(one for key, one in taken.items() if key not in there)]
+        results.append(
+            replace(result, is_gone=True, batch=by_other.batch) if is_gone and by_other is not None else result
+        )
+    there = {result.key for result in newest}
+    return [*results, *(gone for key, gone in taken.items() if key not in there)]
 
 
-def _last_before(log: pa.Table, of: LogColumns, firsts: Mapping[_Key, int]) -> dict[_Key, int] | None:
+def _last_before(log: pa.Table, log_columns: LogColumns, firsts: Mapping[_Key, int]) -> dict[_Key, int] | None:
     """Return key -> the row of the log with the last result before its first new one; None if none can have any."""
     if not firsts:
         return None
-    numbers, found = log.column("refinement").to_pylist(), dict[_Key, int]()
-    for row, key in enumerate(keys_of(log, of.keys)):
-        number, known = numbers[row], found.get(key)
+    numbers, last_rows = log.column("refinement").to_pylist(), dict[_Key, int]()
+    for row, key in enumerate(keys_of(log, log_columns.keys)):
+        number, known = numbers[row], last_rows.get(key)
         if key in firsts and number is not None and number < firsts[key] and (known is None or numbers[known] < number):
-            found[key] = row
-    return found
+            last_rows[key] = row
+    return last_rows
 
 
 def _as_table(
-    rows: pa.Table, log: pa.Table | None, of: LogColumns, found: Sequence[_Result], before: Mapping[_Key, int] | None
+    rows: pa.Table,
+    log: pa.Table | None,
+    log_columns: LogColumns,
+    results: Sequence[_Result],
+    before: Mapping[_Key, int] | None,
 ) -> pa.Table:
-    sources = pa.array([one.row for one in found], pa.int64())
-    own = pa.array([None if one.is_gone else one.row for one in found], pa.int64())
-    names = [*of.keys, "change", "batch"]
-    columns = [rows.column(name).take(sources) for name in of.keys]
-    if "session_start" in of.keys:
-        place = [*of.keys].index("session_start")
-        columns[place] = pc.coalesce(pa.array([one.start for one in found], columns[place].type), columns[place])
-    changed = ["went" if one.is_gone else "changed" if one.first > 0 else "came" for one in found]
-    columns += [pa.array(changed, pa.string()), pa.array([one.batch for one in found], pa.int64())]
-    how = [name for name in ("refinement", "reason") if name in rows.column_names and name not in of.keys]
-    last = None if before is None else pa.array([before.get(one.key) for one in found], pa.int64())
-    for name in (*how, *of.values):
+    sources = pa.array([result.row for result in results], pa.int64())
+    own = pa.array([None if result.is_gone else result.row for result in results], pa.int64())
+    names = [*log_columns.keys, "change", "batch"]
+    columns = [rows.column(name).take(sources) for name in log_columns.keys]
+    if "session_start" in log_columns.keys:
+        place = [*log_columns.keys].index("session_start")
+        columns[place] = pc.coalesce(
+            pa.array([result.start for result in results], columns[place].type), columns[place]
+        )
+    changed = ["went" if result.is_gone else "changed" if result.first > 0 else "came" for result in results]
+    columns += [pa.array(changed, pa.string()), pa.array([result.batch for result in results], pa.int64())]
+    how = [name for name in ("refinement", "reason") if name in rows.column_names and name not in log_columns.keys]
+    last = None if before is None else pa.array([before.get(result.key) for result in results], pa.int64())
+    for name in (*how, *log_columns.values):
         names.append(name)
         columns.append(rows.column(name).take(own))
-        if last is not None and log is not None and name in of.values:
+        if last is not None and log is not None and name in log_columns.values:
             names.append(BEFORE.format(name))
             columns.append(log.column(name).take(last))
     return pa.table(columns, names=names)

@@ -116,7 +116,7 @@ def _finder(state: Opened, job: DeltaJob | None) -> FindMover | None:
 def _port(state: Opened, key: dict[str, Any]) -> RecordedPort:
     """Take the port out of a key, where there are several."""
     number = key.pop(PORT, 0) if len(state.ports) > 1 else 0
-    numbers = {str(one.number): one for one in state.ports}
+    numbers = {str(port.number): port for port in state.ports}
     if str(number) not in numbers:
         raise DeclarationError(f"port is {number!r}; the job has the ports 0 to {len(state.ports) - 1}")
     return numbers[str(number)]
@@ -136,19 +136,19 @@ def _why_row(state: Opened, port: RecordedPort, row: Mapping[str, Any], find_mov
     if port.is_within:
         return why_joined(partition.row_facts(row, at))
     bounds = partition.panes_at(at)
-    if refused := [one for one in partition.refused if one.at == at and not one.of_firing]:
+    if refused := [refusal for refusal in partition.refused if refusal.at == at and not refusal.of_firing]:
         return partition.why_refused(at, bounds, refused)
     if not bounds:
         gap = "no open session has it" if port.is_session else "it lies between two panes, and in none"
         return Answer(verdict=Verdict.NEVER, reasons=(gap, *partition.nearest(at)))
     first, answer = bounds[0], partition.why(*bounds[0], find_mover)
-    others = [(one, partition.why(*one)) for one in bounds[1:MOST_PANES]]
-    more = [f"it is also of pane {pane_text(*one)}: {each.verdict.value}" for one, each in others]
+    others = [(pane, partition.why(*pane)) for pane in bounds[1:MOST_PANES]]
+    more = [f"it is also of pane {pane_text(*pane)}: {each.verdict.value}" for pane, each in others]
     more += [f"and of {len(bounds) - MOST_PANES} more"] if len(bounds) > MOST_PANES else []
     verdicts = {answer.verdict, *(each.verdict for _, each in others)}
     known = row_line(
         is_known=not verdicts <= {Verdict.NEVER, Verdict.NOT_YET},
-        is_held=any(partition.is_held(*one) for one in bounds),
+        is_held=any(partition.is_held(*pane) for pane in bounds),
         is_kept=has_row(port, partition.store, partition.stored_key, at),
     )
     return replace(answer, reasons=(f"its pane is {pane_text(*first)}", known, *answer.reasons, *more))
@@ -158,7 +158,7 @@ def without_time(refused: Sequence[Refusal]) -> Answer:
     """Return what becomes of a row without an event time; `refused` is what the quarantine has of its partition."""
     from panekeeper.framework.engine.flow.row_checks import NULL_EVENT_TIME  # needs pyspark
 
-    such = [one for one in refused if one.reason == NULL_EVENT_TIME]
+    such = [refusal for refusal in refused if refusal.reason == NULL_EVENT_TIME]
     line = f"a row without an event time is of no pane: it is refused, and goes to the quarantine as {NULL_EVENT_TIME}"
     if not such:
         return Answer(verdict=Verdict.NEVER, reasons=(line, "the quarantine has no such row of this partition"))
@@ -198,36 +198,36 @@ def bounds_of(port: RecordedPort, partition: Partition, pane: str | datetime) ->
         if slash:
             return at, time_of(last, "pane")
         return there[0] if there else (at, at + (window.gap_us or 0))
-    found = [one for one in there if one[0] == at and (not slash or one[1] == time_of(last, "pane"))]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(pane_text(*one) for one in found[:_NEAR])
-        raise DeclarationError(f"pane is {pane}, and {len(found)} panes begin then; give one as START/END, as {listed}")
+    panes = [bounds for bounds in there if bounds[0] == at and (not slash or bounds[1] == time_of(last, "pane"))]
+    if len(panes) == 1:
+        return panes[0]
+    if panes:
+        listed = ", ".join(pane_text(*bounds) for bounds in panes[:_NEAR])
+        raise DeclarationError(f"pane is {pane}, and {len(panes)} panes begin then; give one as START/END, as {listed}")
     if len(there) == 1 and not slash:
         return there[0]
-    listed = ", ".join(pane_text(*one) for one in there[:_NEAR]) or "none"
+    listed = ", ".join(pane_text(*bounds) for bounds in there[:_NEAR]) or "none"
     raise DeclarationError(f"pane is {pane}, and no pane begins then; those that have this instant: {listed}")
 
 
 def _clock_of(text: str) -> int | None:
     """Return a time of day in us; None for a text that has a day, too, or is no time."""
     try:
-        found = time_of_day.fromisoformat(text)
+        time = time_of_day.fromisoformat(text)
     except ValueError:
         return None
-    return ((found.hour * 60 + found.minute) * 60 + found.second) * 1_000_000 + found.microsecond
+    return ((time.hour * 60 + time.minute) * 60 + time.second) * 1_000_000 + time.microsecond
 
 
 def _bounds_by_clock(partition: Partition, pane: str, clock: int) -> tuple[int, int]:
-    found = panes_by_clock([*partition.known_panes(), *partition.refused_panes()], clock)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        listed = ", ".join(pane_text(*one) for one in found[:_NEAR])
-        what = "begin then" if found[0][0] % _DAY_US == clock else "have it"
+    panes = panes_by_clock([*partition.known_panes(), *partition.refused_panes()], clock)
+    if len(panes) == 1:
+        return panes[0]
+    if panes:
+        listed = ", ".join(pane_text(*bounds) for bounds in panes[:_NEAR])
+        what = "begin then" if panes[0][0] % _DAY_US == clock else "have it"
         raise DeclarationError(
-            f"pane is {pane}, a time of day, and {len(found)} panes that are known {what}; give one as START/END, as "
+            f"pane is {pane}, a time of day, and {len(panes)} panes that are known {what}; give one as START/END, as "
             f"{listed}"
         )
     meant = partition.meant_instead()
@@ -245,7 +245,7 @@ def panes_by_clock(known: Iterable[tuple[int, int]], clock: int) -> list[tuple[i
     ([(3600, 7200)], [(0, 3600)])
     """
     ordered = sorted({*known})
-    return [one for one in ordered if one[0] % _DAY_US == clock] or [
+    return [bounds for bounds in ordered if bounds[0] % _DAY_US == clock] or [
         (start, end) for start, end in ordered if (clock - start) % _DAY_US < end - start
     ]
 

@@ -92,7 +92,7 @@ def case_of_group(group: RecordedGroup, key: Values, *, job: str) -> Capsule:
         key=key,
         spec=spec,
         store=group.store,
-        steps=[_without_rest(one) for one in group.batch.steps],
+        steps=[_without_rest(step) for step in group.batch.steps],
         checkpoint=group.batch.checkpoint,
         results={},
         rejected=spec.rejected_schema.empty_table(),
@@ -105,7 +105,7 @@ def case_of_group(group: RecordedGroup, key: Values, *, job: str) -> Capsule:
         alone = replace(
             whole,
             store=store_of_key(whole.store, key, spec),
-            steps=[step_of(one, key, spec) for one in whole.steps],
+            steps=[step_of(step, key, spec) for step in whole.steps],
             has_others=False,
         ).with_outcome()
     except Exception:  # noqa: BLE001 -- whatever it is: the others are needed
@@ -148,8 +148,8 @@ def require_maskable(spec: JobSpec, mask: Collection[str]) -> None:
         reading = [
             own
             for part in spec.parts.values()
-            for own, one in (part.aggregates or {}).items()
-            if name in one.columns or one.parts or one.user
+            for own, aggregate in (part.aggregates or {}).items()
+            if name in aggregate.columns or aggregate.parts or aggregate.user
         ]
         if reading and name not in keys:
             raise DeclarationError(
@@ -165,7 +165,7 @@ def masked(case: Capsule, mask: Collection[str], salt: str) -> Capsule:
     spec = case.spec
     names = {*mask}
     for own in key_names(spec):  # as the other ports, and joined rows, call the same partition column
-        names |= {one for place, one in enumerate(own) if any(other[place] in mask for other in key_names(spec))}
+        names |= {name for place, name in enumerate(own) if any(other[place] in mask for other in key_names(spec))}
 
     def change(table: pa.Table) -> pa.Table:
         for place, name in enumerate(table.column_names):
@@ -178,7 +178,7 @@ def masked(case: Capsule, mask: Collection[str], salt: str) -> Capsule:
         name: pa.scalar(_hash(value.as_py(), salt), value.type) if name in names and value.is_valid else value
         for name, value in case.key.items()
     }
-    steps = [_changed_step(one, change) for one in case.steps]
+    steps = [_changed_step(step, change) for step in case.steps]
     changed = replace(case, key=key, store=each_table(case.store, change), steps=steps, masked=tuple(sorted(mask)))
     return changed.with_outcome()
 
@@ -193,7 +193,7 @@ def _hashes(column: pa.ChunkedArray, salt: str) -> pa.Array:
     encoded = pc.dictionary_encode(column.combine_chunks())
     if isinstance(encoded, pa.ChunkedArray):
         encoded = encoded.combine_chunks()
-    words = pa.array([_hash(one, salt) for one in encoded.dictionary.to_pylist()], column.type)
+    words = pa.array([_hash(text, salt) for text in encoded.dictionary.to_pylist()], column.type)
     return words.take(encoded.indices)
 
 

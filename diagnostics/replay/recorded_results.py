@@ -66,6 +66,6 @@ def stored_groups(
     before = StoredGroups()
     before.put(values.filter(pc.invert(is_change)))
     after = StoredGroups()
-    after.stores.update({g: one.copy() for g, one in before.stores.items()})
+    after.stores.update({g: store.copy() for g, store in before.stores.items()})
     after.put(values.filter(is_change))
     return before, after

@@ -115,9 +115,9 @@ class Replay(Result):
 
         A step has a text (`str(step)`), its `results`, and the `store` after it.
         """
-        for one in self.groups:
-            came = one.batch
-            yield from each_step(one.spec, one.store, came.steps, key=self.values, checkpoint=came.checkpoint)
+        for group in self.groups:
+            came = group.batch
+            yield from each_step(group.spec, group.store, came.steps, key=self.values, checkpoint=came.checkpoint)
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields; of one partition with its steps, which are run for it."""
@@ -234,14 +234,16 @@ def recorded_batch(
     progress.info("reading the state before and after batch %d", batch)
     before, after = stored_groups(running, folder.place, batch, group=group)
     watermark_ms = recorded.watermark_ms(batch)
-    due = {one for one, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
+    due = {group_id for group_id, ms in before.timers.items() if watermark_ms > 0 and ms <= watermark_ms}
     watermark = watermark_us(watermark_ms) if pipeline.uses_watermark_timer else None
 
-    def recorded_group(one: int) -> RecordedGroup:
-        run = _run_of(after.stores[one], batch) if spec.handlers else None
-        rows = packed.get(one, [])  # of a batch that is begun once more: what handlers do outside may have happened
-        came = runner.in_order(rows, number=batch, group=one, watermark_us=watermark, attempt=2, run=run)
-        return RecordedGroup(spec=spec, store=before.stores[one], batch=came)
+    def recorded_group(group_id: int) -> RecordedGroup:
+        run = _run_of(after.stores[group_id], batch) if spec.handlers else None
+        rows = packed.get(
+            group_id, []
+        )  # of a batch that is begun once more: what handlers do outside may have happened
+        came = runner.in_order(rows, number=batch, group=group_id, watermark_us=watermark, attempt=2, run=run)
+        return RecordedGroup(spec=spec, store=before.stores[group_id], batch=came)
 
     groups = tuple(map(recorded_group, sorted({*packed, *due})))
     return RecordedBatch(
@@ -268,15 +270,15 @@ def _run_of(after: MemoryStore, batch: int) -> RunRecord:
 def compared(opened: RecordedBatch) -> Replay:
     """Run a batch again, and compare what comes out with what is recorded of it."""
     spec, values = opened.spec, opened.values
-    logs = {window: [one.results_schema.empty_table()] for window, one in spec.parts.items()}
+    logs = {window: [window_spec.results_schema.empty_table()] for window, window_spec in spec.parts.items()}
     rejected, counts = [spec.rejected_schema.empty_table()], dict.fromkeys(_METRICS, 0)
     stores = dict(opened.before.stores)
     progress.info("running batch %d again", opened.batch)
-    for one in opened.groups:
-        outcome, stores[one.batch.group] = one.run()
+    for group in opened.groups:
+        outcome, stores[group.batch.group] = group.run()
         for window, part in outcome.parts.items():
             logs[window] += [] if part.results is None else [part.results]
-        rejected += one.batch.refused_rows(spec)
+        rejected += group.batch.refused_rows(spec)
         rejected += [] if outcome.rejected is None else [outcome.rejected]
         for name, number in {**outcome.counts, "firings": outcome.firings}.items():
             if name in counts:
@@ -286,7 +288,10 @@ def compared(opened: RecordedBatch) -> Replay:
     if not values:
         rows["quarantine"] = _together(rejected)
         rows["metrics"] = pa.Table.from_pylist([counts] if any(counts.values()) else [], schema=_COUNTS)
-    said = {"state": _of_state(opened, stores), **{role: _of_table(opened, role, one) for role, one in rows.items()}}
+    said = {
+        "state": _of_state(opened, stores),
+        **{role: _of_table(opened, role, table) for role, table in rows.items()},
+    }
     said = {role: what for role, what in said.items() if what is not _NO_TABLE}
     return Replay(
         job=opened.recorded.record.name,
@@ -325,9 +330,9 @@ def _of_table(opened: RecordedBatch, role: str, rows: pa.Table) -> str | None:
         added = rows_of_batches(opened.spark, opened.folder, opened.recorded.record, role, opened.batch, opened.batch)
     except (CheckpointError, RowsGone):
         return _NOT_KEPT
-    recorded = _together([rows.schema.empty_table(), *(one for _, one in added)])
+    recorded = _together([rows.schema.empty_table(), *(table for _, table in added)])
     return rows_difference(rows_of(recorded, opened.values) if has_results(role) else recorded, rows)
 
 
 def _together(tables: Sequence[pa.Table]) -> pa.Table:
-    return pa.concat_tables([with_columns(one, tables[0].schema) for one in tables])
+    return pa.concat_tables([with_columns(table, tables[0].schema) for table in tables])

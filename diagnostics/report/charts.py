@@ -16,10 +16,10 @@ _TICK_PIXELS = 92
 _MICRO = 1_000_000
 _LANE, _GAP = 18, 5
 _STEPS = [
-    *(timedelta(seconds=one) for one in (1, 2, 5, 10, 15, 30)),
-    *(timedelta(minutes=one) for one in (1, 2, 5, 10, 15, 30)),
-    *(timedelta(hours=one) for one in (1, 2, 3, 6, 12)),
-    *(timedelta(days=one) for one in (1, 2, 7, 14, 28, 91, 182, 365, 1826, 3652, 36524)),
+    *(timedelta(seconds=number) for number in (1, 2, 5, 10, 15, 30)),
+    *(timedelta(minutes=number) for number in (1, 2, 5, 10, 15, 30)),
+    *(timedelta(hours=number) for number in (1, 2, 3, 6, 12)),
+    *(timedelta(days=number) for number in (1, 2, 7, 14, 28, 91, 182, 365, 1826, 3652, 36524)),
 ]
 
 
@@ -87,7 +87,7 @@ def bars(
 ) -> str:
     """Return bars, one for each label, made of the values of each series; `marks`: place -> what came just before."""
     plot = _Plot(canvas=Canvas(title), width=width, height=190)
-    sums = [sum(one.values[at] or 0 for one in series) for at in range(len(labels))]
+    sums = [sum(layer.values[at] or 0 for layer in series) for at in range(len(labels))]
     top = max(sums, default=0) or 1
     plot.rules(top, shown)
     step = 1 / max(1, len(labels))
@@ -95,12 +95,14 @@ def bars(
     thick = min(26.0, max(1.0, box * 0.74))
     for at, label in enumerate(labels):
         middle, y = plot.x((at + 0.5) * step), 0.0
-        parts = [f"{one.name} {shown(value)}" for one in series if (value := one.values[at])]
-        for one in series:
-            if value := one.values[at]:
+        parts = [f"{layer.name} {shown(value)}" for layer in series if (value := layer.values[at])]
+        for layer in series:
+            if value := layer.values[at]:
                 low, y = y, y + value / top
                 height = plot.y(low) - plot.y(y)
-                plot.canvas.rect(one.kind, middle - thick / 2, plot.y(y), thick, height, tip="\n".join([label, *parts]))
+                plot.canvas.rect(
+                    layer.kind, middle - thick / 2, plot.y(y), thick, height, tip="\n".join([label, *parts])
+                )
     for at, text in (marks or {}).items():
         x = plot.x(at * step)
         plot.canvas.line("down", x, _TOP, x, plot.bottom, 'stroke-dasharray="4 3"')
@@ -112,26 +114,26 @@ def bars(
     return plot.svg()
 
 
-def line(title: str, labels: Sequence[str], one: Series, width: int, shown: Callable[[float], str]) -> str:
+def line(title: str, labels: Sequence[str], series: Series, width: int, shown: Callable[[float], str]) -> str:
     """Return a line through the values that are known, over a filled ground."""
     plot = _Plot(canvas=Canvas(title), width=width, height=150)
-    top = max((value for value in one.values if value is not None), default=0) or 1
+    top = max((value for value in series.values if value is not None), default=0) or 1
     plot.rules(top, shown)
     step = 1 / max(1, len(labels))
     points = [
-        (plot.x((at + 0.5) * step), plot.y(value / top)) for at, value in enumerate(one.values) if value is not None
+        (plot.x((at + 0.5) * step), plot.y(value / top)) for at, value in enumerate(series.values) if value is not None
     ]
     path = " ".join(f"{'L' if at else 'M'}{x:.1f} {y:.1f}" for at, (x, y) in enumerate(points))
     if len(points) > 1:
         ends = f"L{points[-1][0]:.1f} {plot.bottom:.1f} L{points[0][0]:.1f} {plot.bottom:.1f} Z"
-        plot.canvas.add(f'<path class="pk-{one.kind}-area" d="{path} {ends}"/>')
-        plot.canvas.add(f'<path class="pk-{one.kind}-line" d="{path}"/>')
+        plot.canvas.add(f'<path class="pk-{series.kind}-area" d="{path} {ends}"/>')
+        plot.canvas.add(f'<path class="pk-{series.kind}-line" d="{path}"/>')
     radius = 2.5 if len(points) > 60 else 3.5  # noqa: PLR2004 -- so many do not touch each other
     for (x, y), (at, value) in zip(
-        points, ((at, value) for at, value in enumerate(one.values) if value is not None), strict=True
+        points, ((at, value) for at, value in enumerate(series.values) if value is not None), strict=True
     ):
-        dot = f'<circle class="pk-{one.kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
-        plot.canvas.add(dot, f"{labels[at]}\n{one.name} {shown(value)}")
+        dot = f'<circle class="pk-{series.kind}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"/>'
+        plot.canvas.add(dot, f"{labels[at]}\n{series.name} {shown(value)}")
     plot.canvas.line("axis", _LEFT, plot.bottom, plot.right, plot.bottom)
     every = max(1, math.ceil(64 / (step * (plot.right - _LEFT))))
     for at in range(0, len(labels), every):
@@ -193,7 +195,7 @@ def timeline(panes: Sequence[PaneLife], mark: int | None, width: int) -> str:
     A pane is coloured by what has become of it; a dot for each refinement, up to five.
     """
     shown = _fitting(panes, width)
-    first, last = min(one.start for one in shown), max(one.end for one in shown)
+    first, last = min(pane.start for pane in shown), max(pane.end for pane in shown)
     lanes = _lanes(shown)
     height = _TOP + 18 + max(lanes) * (_LANE + _GAP) + _LANE + 10 + _AXIS
     plot = _Plot(canvas=Canvas("The panes at their event time"), width=width, height=height)
@@ -205,12 +207,12 @@ def timeline(panes: Sequence[PaneLife], mark: int | None, width: int) -> str:
     for at in _time_steps(first, last, int((right - left) / _TICK_PIXELS)):
         plot.canvas.line("grid", x(at), _TOP + 14, x(at), plot.bottom)
         plot.canvas.text("m", min(max(x(at), left + 22), right - 26), height - 8, _clock(at, last - first), "middle")
-    for one, lane in zip(shown, lanes, strict=True):
-        top, wide = _TOP + 18 + lane * (_LANE + _GAP), x(one.end) - x(one.start)
+    for pane, lane in zip(shown, lanes, strict=True):
+        top, wide = _TOP + 18 + lane * (_LANE + _GAP), x(pane.end) - x(pane.start)
         gap = 1.5 if wide > 5 else 0.3  # noqa: PLR2004 -- pixels
-        plot.canvas.rect(f"p-{one.state}", x(one.start), top, wide - gap, _LANE, 'rx="3"', pane_text(one))
-        for dot in range(min(one.refinements, 5, int(wide // 7))):
-            place = f'cx="{x(one.start) + 6 + 6 * dot:.1f}" cy="{top + _LANE / 2:.1f}"'
+        plot.canvas.rect(f"p-{pane.state}", x(pane.start), top, wide - gap, _LANE, 'rx="3"', pane_text(pane))
+        for dot in range(min(pane.refinements, 5, int(wide // 7))):
+            place = f'cx="{x(pane.start) + 6 + 6 * dot:.1f}" cy="{top + _LANE / 2:.1f}"'
             plot.canvas.add(f'<circle class="pk-refined-dot" {place} r="2" pointer-events="none"/>')
     if mark is not None and first <= mark <= last:
         plot.canvas.line("mark-edge", x(mark), _TOP + 4, x(mark), plot.bottom)
@@ -219,25 +221,25 @@ def timeline(panes: Sequence[PaneLife], mark: int | None, width: int) -> str:
     return plot.svg()
 
 
-def pane_text(one: PaneLife) -> str:
+def pane_text(pane: PaneLife) -> str:
     """Return what became of a pane, in lines."""
-    state = {"open": "not fired yet", "fired": "fired", "refined": "fired and refined", "closed": "closed"}[one.state]
-    lines = [f"{_full(one.start)} to {_full(one.end)}", state, f"{one.partitions:,} partitions"]
-    if one.firings:
-        lines.append(f"{one.firings:,} results, refined up to {one.refinements} times")
-    if one.first is not None:
-        batches = f"batch {one.first:,}" if one.first == one.last else f"batches {one.first:,} to {one.last:,}"
+    state = {"open": "not fired yet", "fired": "fired", "refined": "fired and refined", "closed": "closed"}[pane.state]
+    lines = [f"{_full(pane.start)} to {_full(pane.end)}", state, f"{pane.partitions:,} partitions"]
+    if pane.firings:
+        lines.append(f"{pane.firings:,} results, refined up to {pane.refinements} times")
+    if pane.first is not None:
+        batches = f"batch {pane.first:,}" if pane.first == pane.last else f"batches {pane.first:,} to {pane.last:,}"
         lines.append(f"fired in {batches}")
     return "\n".join(lines)
 
 
 def _fitting(panes: Sequence[PaneLife], width: int) -> list[PaneLife]:
     """Return the last panes that can be told apart at a width: on the average each is at least nine pixels wide."""
-    newest = sorted(panes, key=lambda one: (one.end, one.start))
+    newest = sorted(panes, key=lambda pane: (pane.end, pane.start))
     for skip in range(len(newest)):
         rest = newest[skip:]
-        span = max(one.end for one in rest) - min(one.start for one in rest)
-        mean = sum(one.end - one.start for one in rest) / len(rest)
+        span = max(pane.end for pane in rest) - min(pane.start for pane in rest)
+        mean = sum(pane.end - pane.start for pane in rest) / len(rest)
         if span <= 0 or mean / span * width >= 9:  # noqa: PLR2004 -- pixels
             return rest
     return newest[-1:]
@@ -267,7 +269,7 @@ def _round_steps(top: float, least: float = 0) -> Iterator[float]:
     ([0.0, 5.0, 10.0, 15.0, 20.0], [0, 1, 2])
     """
     step = 10.0 ** math.floor(math.log10(top))
-    step = next(one for one in (step / 5, step / 2, step, 2 * step, 5 * step) if top / one < 5)  # noqa: PLR2004
+    step = next(candidate for candidate in (step / 5, step / 2, step, 2 * step, 5 * step) if top / candidate < 5)  # noqa: PLR2004
     step = max(step, least)
     for number in range(int(top / step) + 1):
         yield number * step
@@ -275,8 +277,8 @@ def _round_steps(top: float, least: float = 0) -> Iterator[float]:
 
 def _time_steps(first: int, last: int, most: int) -> Iterator[int]:
     """Yield round times within a span, in us, at most so many."""
-    steps = [one // timedelta(microseconds=1) for one in _STEPS]
-    step = next((one for one in steps if (last - first) / one <= max(1, most)), steps[-1])
+    steps = [span // timedelta(microseconds=1) for span in _STEPS]
+    step = next((candidate for candidate in steps if (last - first) / candidate <= max(1, most)), steps[-1])
     yield from range(first + (-first) % step, last + 1, step)
 
 

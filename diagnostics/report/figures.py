@@ -193,18 +193,18 @@ class _Tables:
 def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figures:
     """Return the figures of the last `batches` batches of the job of a checkpoint."""
     now = now_us() if now is None else now
-    found = status(root, now=lambda: now)
+    job_status = status(root, now=lambda: now)
     tables = _Tables(folder := current_folder(root))
     outages = _outages(tables)
     ran, is_cut = _batches(tables, batches, outages)
     if is_cut:
         tables.notes.append(f"The last {len(ran):,} batches are shown.")
-    if found.is_interrupted:
+    if job_status.is_interrupted:
         tables.notes.append(
-            f"Batch {found.last_offset:,} had begun: what its tables have of it by now is here, and the next start "
-            "completes it."
+            f"Batch {job_status.last_offset:,} had begun: what its tables have of it by now is here, and the next "
+            "start completes it."
         )
-    marks = {one.number: one.watermark for one in ran}
+    marks = {batch.number: batch.watermark for batch in ran}
     refusals, late = _refused(tables, marks)
     record = read_record(folder)
     declared = {"": {}} if record is None else declarations_by_window(record.declaration)
@@ -213,18 +213,18 @@ def read_figures(root: Files, *, batches: int, now: int | None = None) -> Figure
         closed_at = None if not ran else ran[-1].watermark
         if closed_at is not None:
             closed_at -= max((age for name, age in fields.items() if name.endswith("discard_age_us")), default=0)
-        if found.state == "flushed":
+        if job_status.state == "flushed":
             closed_at = max(now, closed_at or 0)
         lives, reasons = _fired(tables, window, closed_at, most=4 * batches)
         panes += lives
         firings.update(reasons)
     return Figures(
-        status=found,
+        status=job_status,
         now=now,
         batches=ran,
         panes=_last_panes(panes, tables.notes),
         windows=[*declared],
-        outages=[one for one in outages if not ran or one.started >= ran[0].at][-_MOST_OUTAGES:],
+        outages=[outage for outage in outages if not ran or outage.started >= ran[0].at][-_MOST_OUTAGES:],
         refusals=refusals,
         late_seconds=late,
         firings=firings,
@@ -239,25 +239,25 @@ def read_drills(path: str | os.PathLike[str], job: str | None) -> Drills:
     """
     try:
         value = json.loads(Path(path).read_text(encoding="utf-8"))
-        results = [DrillResult(**{name: one[name] for name in DRILL_COLUMNS}) for one in value["results"]]
-        found = Drills(job=value["job"], at=str(value["at"]), results=results)
+        results = [DrillResult(**{name: result[name] for name in DRILL_COLUMNS}) for result in value["results"]]
+        drills = Drills(job=value["job"], at=str(value["at"]), results=results)
     except (ValueError, LookupError, TypeError) as error:
         raise DeclarationError(
             f"{os.fspath(path)} is not what a drill has printed ({error}); give the file that `panekeeper drill --job "
             "JOB.PY --json` was written to"
         ) from error
-    if found.job != job:
-        raise DeclarationError(f"{os.fspath(path)} is of drills of job {found.job!r}, and this is job {job!r}")
-    return found
+    if drills.job != job:
+        raise DeclarationError(f"{os.fspath(path)} is of drills of job {drills.job!r}, and this is job {job!r}")
+    return drills
 
 
 def with_open_panes(figures: Figures, opened: pa.Table | DataFrame) -> Figures:
     """Return figures with the panes, or sessions, that have not fired, of the rows of the inspector (`open_panes`)."""
     several = [WINDOW] if figures.windows != [""] else []
-    found = _newest_panes(opened, [*several, "pane_start", "pane_end"], most=2 * MOST_PANES * len(figures.windows))
-    known, notes = {(one.window, one.start, one.end) for one in figures.panes}, [*figures.notes]
-    edges = (_us(found, name) for name in ("pane_start", "pane_end"))
-    windows = found.column(WINDOW).to_pylist() if several else [""] * found.num_rows
+    panes = _newest_panes(opened, [*several, "pane_start", "pane_end"], most=2 * MOST_PANES * len(figures.windows))
+    known, notes = {(pane.window, pane.start, pane.end) for pane in figures.panes}, [*figures.notes]
+    edges = (_us(panes, name) for name in ("pane_start", "pane_end"))
+    windows = panes.column(WINDOW).to_pylist() if several else [""] * panes.num_rows
     new = [
         PaneLife(
             start=start,
@@ -266,7 +266,7 @@ def with_open_panes(figures: Figures, opened: pa.Table | DataFrame) -> Figures:
             partitions=n,
             window=window,
         )
-        for window, start, end, n, firings in zip(windows, *edges, *_values(found, "n", "firings"), strict=True)
+        for window, start, end, n, firings in zip(windows, *edges, *_values(panes, "n", "firings"), strict=True)
         if (window, start, end) not in known
     ]
     return replace(figures, panes=_last_panes([*figures.panes, *new], notes), notes=notes)
@@ -276,9 +276,9 @@ def _newest_panes(opened: pa.Table | DataFrame, by: list[str], *, most: int) -> 
     """Return of how many partitions each of the panes is that end last, and the greatest number of their firings."""
     if isinstance(opened, pa.Table):
         counted = opened.append_column("n", pa.array([1] * opened.num_rows, pa.int64()))
-        found = counted.group_by(by).aggregate([("n", "sum"), ("firings", "max")])
-        found = found.rename_columns([*by, "n", "firings"]).sort_by([("pane_end", "descending")])
-        return found.slice(0, most)
+        panes = counted.group_by(by).aggregate([("n", "sum"), ("firings", "max")])
+        panes = panes.rename_columns([*by, "n", "firings"]).sort_by([("pane_end", "descending")])
+        return panes.slice(0, most)
     from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
     of_pane = opened.groupBy(*by).agg(F.count("*").alias("n"), F.max("firings").alias("firings"))
@@ -287,8 +287,8 @@ def _newest_panes(opened: pa.Table | DataFrame, by: list[str], *, most: int) -> 
 
 def _last_panes(panes: list[PaneLife], notes: list[str]) -> list[PaneLife]:
     kept = []
-    for window in dict.fromkeys(one.window for one in panes):
-        own = sorted((one for one in panes if one.window == window), key=lambda one: (one.end, one.start))
+    for window in dict.fromkeys(pane.window for pane in panes):
+        own = sorted((pane for pane in panes if pane.window == window), key=lambda pane: (pane.end, pane.start))
         if len(own) > MOST_PANES:
             note = f"The last {MOST_PANES} panes{f' of {window}' if window else ''} are shown."
             notes += [] if note in notes else [note]
@@ -299,15 +299,15 @@ def _last_panes(panes: list[PaneLife], notes: list[str]) -> list[PaneLife]:
 def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Batch], bool]:
     numbers = ("open_panes", "state_bytes", "firings", "missed_panes", "seconds")
     names = ("batch", "batch_time", *OUTCOMES, "watermark", *numbers)
-    found, is_cut = tables.rows("metrics", names, most)
-    if found is None:
+    metrics, is_cut = tables.rows("metrics", names, most)
+    if metrics is None:
         return [], False
     written, _ = tables.commits("metrics", most)
     ran = []
-    for row, at, mark in zip(found.to_pylist(), _us(found, "batch_time"), _us(found, "watermark"), strict=True):
+    for row, at, mark in zip(metrics.to_pylist(), _us(metrics, "batch_time"), _us(metrics, "watermark"), strict=True):
         number, seconds = row["batch"], row["seconds"] or 0.0
         done = written.get(number)
-        if done is not None and any(at < one.started and done > one.stopped for one in outages):
+        if done is not None and any(at < outage.started and done > outage.stopped for outage in outages):
             done = None  # the next start has completed the batch
         rest = None if done is None else (done - at) / _MICRO - seconds
         ran.append(
@@ -324,7 +324,7 @@ def _batches(tables: _Tables, most: int, outages: list[Outage]) -> tuple[list[Ba
                 tables_seconds=None if rest is None else max(0.0, rest),
             )
         )
-    ran.sort(key=lambda one: (one.at, one.number))
+    ran.sort(key=lambda batch: (batch.at, batch.number))
     return ran[-most:], is_cut or len(ran) > most
 
 
@@ -332,30 +332,30 @@ def _fired(tables: _Tables, window: str, closed_at: int | None, *, most: int) ->
     """Return the panes that the newest rows of the log of a window are of, and how many rows there are by reason."""
     role = role_of("log", window)
     bounds = [f"{kind}_{edge}" for kind in ("pane", "session") for edge in ("start", "end")]
-    found, is_cut = tables.rows(role, (*bounds, "refinement", "op", "reason"), _MOST_ROWS)
-    if found is None or not found.num_rows:
+    log, is_cut = tables.rows(role, (*bounds, "refinement", "op", "reason"), _MOST_ROWS)
+    if log is None or not log.num_rows:
         return [], {}
     if is_cut:
-        tables.notes.append(f"Of the {role} the newest {found.num_rows:,} rows were read.")
-    reasons = {one["values"]: one["counts"] for one in found.column("reason").value_counts().to_pylist()}
-    if "op" in found.column_names:
-        found = found.filter(pc.fill_null(pc.not_equal(found.column("op"), -1), True))
+        tables.notes.append(f"Of the {role} the newest {log.num_rows:,} rows were read.")
+    reasons = {counted["values"]: counted["counts"] for counted in log.column("reason").value_counts().to_pylist()}
+    if "op" in log.column_names:
+        log = log.filter(pc.fill_null(pc.not_equal(log.column("op"), -1), True))
     panes = []
     _, batches = tables.commits(role, most)
     for kind in ("pane", "session"):
-        if f"{kind}_start" in found.column_names:
-            panes += _lives(found.filter(pc.is_valid(found.column(f"{kind}_start"))), kind, batches, closed_at)
-    return [replace(one, window=window) for one in panes], reasons
+        if f"{kind}_start" in log.column_names:
+            panes += _lives(log.filter(pc.is_valid(log.column(f"{kind}_start"))), kind, batches, closed_at)
+    return [replace(pane, window=window) for pane in panes], reasons
 
 
-def _lives(found: pa.Table, kind: str, batches: Mapping[str, int], closed_at: int | None) -> list[PaneLife]:
-    files = found.column(FILE).combine_chunks()
-    numbers = pa.array([batches.get(one) for one in files.dictionary.to_pylist()], pa.int64()).take(files.indices)
-    is_first = pc.cast(pc.equal(found.column("refinement"), 0), pa.int64())
+def _lives(log: pa.Table, kind: str, batches: Mapping[str, int], closed_at: int | None) -> list[PaneLife]:
+    files = log.column(FILE).combine_chunks()
+    numbers = pa.array([batches.get(file) for file in files.dictionary.to_pylist()], pa.int64()).take(files.indices)
+    is_first = pc.cast(pc.equal(log.column("refinement"), 0), pa.int64())
     table = pa.table(
         {
-            **{edge: us_of(found.column(f"{kind}_{edge}")) for edge in ("start", "end")},
-            "refinement": found.column("refinement"),
+            **{edge: us_of(log.column(f"{kind}_{edge}")) for edge in ("start", "end")},
+            "refinement": log.column("refinement"),
             "first": is_first,
             "batch": numbers,
         }
@@ -363,16 +363,16 @@ def _lives(found: pa.Table, kind: str, batches: Mapping[str, int], closed_at: in
     sums = [("refinement", "max"), ("refinement", "count"), ("first", "sum"), ("batch", "min"), ("batch", "max")]
     return [
         PaneLife(
-            start=one["start"],
-            end=one["end"],
-            state=_state(one["end"], one["refinement_max"], closed_at),
-            partitions=max(1, one["first_sum"] or 0),
-            firings=one["refinement_count"],
-            refinements=one["refinement_max"] or 0,
-            first=one["batch_min"],
-            last=one["batch_max"],
+            start=pane["start"],
+            end=pane["end"],
+            state=_state(pane["end"], pane["refinement_max"], closed_at),
+            partitions=max(1, pane["first_sum"] or 0),
+            firings=pane["refinement_count"],
+            refinements=pane["refinement_max"] or 0,
+            first=pane["batch_min"],
+            last=pane["batch_max"],
         )
-        for one in table.group_by(["start", "end"]).aggregate(sums).to_pylist()
+        for pane in table.group_by(["start", "end"]).aggregate(sums).to_pylist()
     ]
 
 
@@ -385,35 +385,35 @@ def _state(end: int, refinements: int | None, closed_at: int | None) -> str:
 def _refused(tables: _Tables, marks: Mapping[int, int | None]) -> tuple[list[Refusal], list[float]]:
     """Return the reasons in the quarantine, and how late the rows were that came too late."""
     names = ("reason", "detail", "event_time", "batch", "quarantined_at")
-    found, is_cut = tables.rows("quarantine", names, _MOST_ROWS)
-    if found is None or not found.num_rows:
+    quarantine, is_cut = tables.rows("quarantine", names, _MOST_ROWS)
+    if quarantine is None or not quarantine.num_rows:
         return [], []
-    if is_cut or found.num_rows > _MOST_ROWS:
-        found = found.slice(0, _MOST_ROWS)
-        tables.notes.append(f"Of the quarantine the newest {found.num_rows:,} rows were read.")
-    times, reasons = _us(found, "quarantined_at"), found.column("reason").to_pylist()
-    rows = [*zip(reasons, times, found.column("detail").to_pylist(), strict=True)]
+    if is_cut or quarantine.num_rows > _MOST_ROWS:
+        quarantine = quarantine.slice(0, _MOST_ROWS)
+        tables.notes.append(f"Of the quarantine the newest {quarantine.num_rows:,} rows were read.")
+    times, reasons = _us(quarantine, "quarantined_at"), quarantine.column("reason").to_pylist()
+    rows = [*zip(reasons, times, quarantine.column("detail").to_pylist(), strict=True)]
     refusals = []
     for reason in {*reasons}:
-        own = [one for one in rows if one[0] == reason]
-        _, at, detail = max(own, key=lambda one: one[1] or 0)
+        own = [row for row in rows if row[0] == reason]
+        _, at, detail = max(own, key=lambda row: row[1] or 0)
         refusals.append(Refusal(reason=str(reason), rows=len(own), at=at, detail=detail))
     late = []
-    events = zip(reasons, _us(found, "event_time"), found.column("batch").to_pylist(), strict=True)
+    events = zip(reasons, _us(quarantine, "event_time"), quarantine.column("batch").to_pylist(), strict=True)
     for reason, event, batch in events:
         mark = marks.get(batch)
         if reason == "LATE" and event is not None and mark is not None:
             late.append((mark - event) / _MICRO)
-    return sorted(refusals, key=lambda one: (-one.rows, one.reason)), late
+    return sorted(refusals, key=lambda refusal: (-refusal.rows, refusal.reason)), late
 
 
 def _outages(tables: _Tables) -> list[Outage]:
     """Return the downtimes of this job: several jobs may share the table."""
     names = ("batch", "job", "stopped_at", "started_at", "clean", "timers_overdue", "results")
-    found, _ = tables.rows("downtime", names, _MOST_ROWS)
-    if found is None:
+    downtimes, _ = tables.rows("downtime", names, _MOST_ROWS)
+    if downtimes is None:
         return []
-    rows = zip(found.to_pylist(), _us(found, "stopped_at"), _us(found, "started_at"), strict=True)
+    rows = zip(downtimes.to_pylist(), _us(downtimes, "stopped_at"), _us(downtimes, "started_at"), strict=True)
     outages = [
         Outage(
             batch=row["batch"],
@@ -426,15 +426,15 @@ def _outages(tables: _Tables) -> list[Outage]:
         for row, stopped, started in rows
         if row["job"] == tables.job
     ]
-    return sorted(outages, key=lambda one: one.started)
+    return sorted(outages, key=lambda outage: outage.started)
 
 
 def _us(table: pa.Table, name: str) -> list[Any]:
     """Return a column of times in us since the epoch; all None if the table does not have it."""
     if name not in table.column_names:
         return [None] * table.num_rows
-    found: list[Any] = us_of(table.column(name)).to_pylist()
-    return found
+    times: list[Any] = us_of(table.column(name)).to_pylist()
+    return times
 
 
 def _values(table: pa.Table, *names: str) -> list[list[Any]]:

@@ -40,12 +40,12 @@ _STATES = {"open": "not fired yet", "fired": "fired", "refined": "fired again", 
 _LATE_LIMITS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
 
 
-def page(found: Figures) -> str:
+def page(figures: Figures) -> str:
     """Return the page."""
-    status = found.status
+    status = figures.status
     job = escape(status.job or "?")
-    cards = "\n".join(card for make in _CARDS for card in make(found))
-    notes = "".join(f"<li>{escape(one)}</li>" for one in found.notes)
+    cards = "\n".join(card for make in _CARDS for card in make(figures))
+    notes = "".join(f"<li>{escape(note)}</li>" for note in figures.notes)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark"><title>{job}: report</title><link rel="icon" href="data:,">
@@ -53,30 +53,30 @@ def page(found: Figures) -> str:
 <header><div><h1>{job}</h1><p class="path">{escape(status.checkpoint)}</p></div>
 <p class="health {escape(status.health)}"><b>{escape(status.health)}</b>{escape(status.why)}</p></header>
 <main>
-{_tiles(found)}
+{_tiles(figures)}
 {cards}
 </main>
-<footer>{f"<ul>{notes}</ul>" if notes else ""}<p>Made at {format_time(found.now)}. All times are in UTC.</p></footer>
+<footer>{f"<ul>{notes}</ul>" if notes else ""}<p>Made at {format_time(figures.now)}. All times are in UTC.</p></footer>
 </body></html>
 """
 
 
-def _tiles(found: Figures) -> str:
-    status, ran = found.status, found.batches
-    read = sum(sum(one.rows.values()) for one in ran)
+def _tiles(figures: Figures) -> str:
+    status, ran = figures.status, figures.batches
+    read = sum(sum(batch.rows.values()) for batch in ran)
     late, too_late, bad = (
-        sum(one.rows.get(name, 0) for one in ran) for name in ("refined_late", "dropped_late", "quarantined")
+        sum(batch.rows.get(name, 0) for batch in ran) for name in ("refined_late", "dropped_late", "quarantined")
     )
-    times = sorted(one.seconds for one in ran)
+    times = sorted(batch.seconds for batch in ran)
     tiles = {
         "last batch": None if status.last_commit is None else f"{status.last_commit:,}",
         "rows": f"{read:,}",
-        "results": f"{sum(one.firings for one in ran):,}",
+        "results": f"{sum(batch.firings for batch in ran):,}",
         "late": f"{late:,}",
         "too late": f"{too_late:,}",
-        "missed panes": f"{missed:,}" if (missed := sum(one.missed_panes for one in ran)) else None,
+        "missed panes": f"{missed:,}" if (missed := sum(batch.missed_panes for batch in ran)) else None,
         "bad": f"{bad:,}",
-        "open panes": next((f"{one.open_panes:,}" for one in reversed(ran) if one.open_panes is not None), None),
+        "open panes": next((f"{batch.open_panes:,}" for batch in reversed(ran) if batch.open_panes is not None), None),
         "median batch": duration_text(round(times[len(times) // 2], 2)) if times else None,
         "behind the present": None if status.watermark_lag is None else duration_text(status.watermark_lag),
         "last savepoint": None if status.last_savepoint is None else f"{duration_text(status.last_savepoint.age)} ago",
@@ -101,28 +101,28 @@ def _legend(kinds: dict[str, str]) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], numbers: Sequence[str] = ()) -> str:
     kinds = [' class="n"' if head in numbers else "" for head in heads]
-    head = "".join(f"<th{kind}>{escape(one)}</th>" for one, kind in zip(heads, kinds, strict=True))
+    head = "".join(f"<th{kind}>{escape(column)}</th>" for column, kind in zip(heads, kinds, strict=True))
     body = "".join(
-        "<tr>" + "".join(f"<td{kind}>{escape(one)}</td>" for one, kind in zip(row, kinds, strict=True)) + "</tr>"
+        "<tr>" + "".join(f"<td{kind}>{escape(cell)}</td>" for cell, kind in zip(row, kinds, strict=True)) + "</tr>"
         for row in rows
     )
     return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
 
 
-def _panes(found: Figures) -> Iterator[str]:
-    mark = _last_mark(found.batches)
-    for window in found.windows:
-        panes = [one for one in found.panes if one.window == window]
+def _panes(figures: Figures) -> Iterator[str]:
+    mark = _last_mark(figures.batches)
+    for window in figures.windows:
+        panes = [pane for pane in figures.panes if pane.window == window]
         if panes:
             yield _panes_card(f"Panes of {window}" if window else "Panes", panes, mark)
 
 
 def _panes_card(title: str, panes: Sequence[PaneLife], mark: int | None) -> str:
     picture = _chart(lambda width: timeline(panes, mark, width))
-    states = {f"p-{one}": text for one, text in _STATES.items() if any(pane.state == one for pane in panes)}
-    if any(one.refinements for one in panes):
+    states = {f"p-{state}": text for state, text in _STATES.items() if any(pane.state == state for pane in panes)}
+    if any(pane.refinements for pane in panes):
         states["refined-dot"] = "a refinement"
-    rows = [pane_text(one).split("\n", 3) for one in reversed(panes[-40:])]
+    rows = [pane_text(pane).split("\n", 3) for pane in reversed(panes[-40:])]
     table = _table(
         ("pane", "state", "partitions", "firings"),
         [(*row[:3], row[3].replace("\n", ", ") if len(row) > 3 else "") for row in rows],  # noqa: PLR2004
@@ -133,15 +133,15 @@ def _panes_card(title: str, panes: Sequence[PaneLife], mark: int | None) -> str:
 
 
 def _last_mark(ran: Sequence[Batch]) -> int | None:
-    return next((one.watermark for one in reversed(ran) if one.watermark is not None), None)
+    return next((batch.watermark for batch in reversed(ran) if batch.watermark is not None), None)
 
 
-def _watermark(found: Figures) -> Iterator[str]:
-    points = [(one.at + round(one.seconds * _MICRO), one.watermark) for one in found.batches]
+def _watermark(figures: Figures) -> Iterator[str]:
+    points = [(batch.at + round(batch.seconds * _MICRO), batch.watermark) for batch in figures.batches]
     known = [(at, mark) for at, mark in points if mark is not None]
     if not known:
         return
-    gaps = [(one.stopped, one.started) for one in found.outages]
+    gaps = [(outage.stopped, outage.started) for outage in figures.outages]
     lag = (known[-1][0] - known[-1][1]) / _MICRO
     text = f"After the last batch shown it was {duration_text(round(lag, 1))} behind the wall clock."
     keys = {"mark": "watermark"} | ({"present": "the present"} if is_near_present(known) else {})
@@ -149,55 +149,57 @@ def _watermark(found: Figures) -> Iterator[str]:
     yield _card("Watermark", text, _legend(keys) + _chart(lambda width: watermark(known, gaps, width)))
 
 
-def _rows(found: Figures) -> Iterator[str]:
-    ran = found.batches
+def _rows(figures: Figures) -> Iterator[str]:
+    ran = figures.batches
     if not ran:
         yield _card("Batches", "No batch is in the metrics yet.", "")
         return
-    series = [one for one in _outcomes(ran, OUTCOMES) if any(one.values)]
-    labels, marks = _numbers(ran), _marks(found)
-    keys = {one.kind: one.name for one in series}
+    series = [outcome for outcome in _outcomes(ran, OUTCOMES) if any(outcome.values)]
+    labels, marks = _numbers(ran), _marks(figures)
+    keys = {outcome.kind: outcome.name for outcome in series}
     picture = _chart(lambda width: bars("Rows of each batch", labels, series, width, count_text, marks))
-    firings = ", ".join(f"{count:,} {reason}" for reason, count in sorted(found.firings.items()))
+    firings = ", ".join(f"{count:,} {reason}" for reason, count in sorted(figures.firings.items()))
     text = "What became of the rows of each batch." + (f" Results in the log: {firings}." if firings else "")
     table = _table(
         ("batch", "began", "rows", "late", "too late", "results", "watermark", "plan", "tables", "open panes"),
-        [_batch_row(one) for one in reversed(ran[-40:])],
+        [_batch_row(batch) for batch in reversed(ran[-40:])],
         ("batch", "rows", "late", "too late", "results", "plan", "tables", "open panes"),
     )
     details = f"<details><summary>The last {min(40, len(ran))} as a table</summary>{table}</details>"
     yield _card("Rows", text, _legend(keys) + picture + details)
 
 
-def _batch_row(one: Batch) -> tuple[str, ...]:
+def _batch_row(batch: Batch) -> tuple[str, ...]:
     return (
-        f"{one.number:,}",
-        format_time(one.at),
-        f"{sum(one.rows.values()):,}",
-        f"{one.rows.get('refined_late', 0):,}",
-        f"{one.rows.get('dropped_late', 0):,}",
-        f"{one.firings:,}",
-        "" if one.watermark is None else format_time(one.watermark),
-        duration_text(one.plan_seconds),
-        "" if one.tables_seconds is None else duration_text(round(one.tables_seconds, 3)),
-        "" if one.open_panes is None else f"{one.open_panes:,}",
+        f"{batch.number:,}",
+        format_time(batch.at),
+        f"{sum(batch.rows.values()):,}",
+        f"{batch.rows.get('refined_late', 0):,}",
+        f"{batch.rows.get('dropped_late', 0):,}",
+        f"{batch.firings:,}",
+        "" if batch.watermark is None else format_time(batch.watermark),
+        duration_text(batch.plan_seconds),
+        "" if batch.tables_seconds is None else duration_text(round(batch.tables_seconds, 3)),
+        "" if batch.open_panes is None else f"{batch.open_panes:,}",
     )
 
 
-def _lateness(found: Figures) -> Iterator[str]:
-    series = [one for one in _outcomes(found.batches, ("refined_late", "dropped_late")) if any(one.values)]
+def _lateness(figures: Figures) -> Iterator[str]:
+    series = [
+        outcome for outcome in _outcomes(figures.batches, ("refined_late", "dropped_late")) if any(outcome.values)
+    ]
     if not series:
         return
-    missed = sum(one.missed_panes for one in found.batches)
+    missed = sum(batch.missed_panes for batch in figures.batches)
     text = f" {count_text(missed)} times a row came too late for a pane, and joined its later ones." if missed else ""
-    keys = {one.kind: one.name for one in series}
-    labels = _numbers(found.batches)
-    half = bool(found.late_seconds)
+    keys = {outcome.kind: outcome.name for outcome in series}
+    labels = _numbers(figures.batches)
+    half = bool(figures.late_seconds)
     width = _HALF if half else _WIDE
     picture = _chart(lambda width: bars("Late rows of each batch", labels, series, width, count_text), width)
     yield _card("Late rows", f"By batch.{text}", _legend(keys) + picture, half=half)
-    if found.late_seconds:
-        names, counts = _histogram(found.late_seconds)
+    if figures.late_seconds:
+        names, counts = _histogram(figures.late_seconds)
         dropped = [Series(kind="dropped_late", name="rows", values=counts)]
         chart = _chart(lambda width: bars("Rows that came too late", names, dropped, width, count_text), _HALF)
         text = "Rows that came too late, by how far they were behind the watermark."
@@ -208,31 +210,31 @@ def _histogram(seconds: Sequence[float]) -> tuple[list[str], list[float | None]]
     limits = [0, *_LATE_LIMITS]
     names = [f"< {duration_text(limit)}" for limit in _LATE_LIMITS] + [f"\u2265 {duration_text(_LATE_LIMITS[-1])}"]
     counts: list[float | None] = [
-        sum(low <= one < high for one in seconds) for low, high in pairwise([*limits, float("inf")])
+        sum(low <= lateness < high for lateness in seconds) for low, high in pairwise([*limits, float("inf")])
     ]
     return names, counts
 
 
-def _times(found: Figures) -> Iterator[str]:
-    ran = found.batches
+def _times(figures: Figures) -> Iterator[str]:
+    ran = figures.batches
     if not ran:
         return
     series = [
-        Series(kind="plan", name="windows and state", values=[one.plan_seconds for one in ran]),
-        Series(kind="tables", name="record and tables", values=[one.tables_seconds for one in ran]),
+        Series(kind="plan", name="windows and state", values=[batch.plan_seconds for batch in ran]),
+        Series(kind="tables", name="record and tables", values=[batch.tables_seconds for batch in ran]),
     ]
-    keys = {one.kind: one.name for one in series}
-    labels, marks = _numbers(ran), _marks(found)
+    keys = {stage.kind: stage.name for stage in series}
+    labels, marks = _numbers(ran), _marks(figures)
     picture = _chart(lambda width: bars("Time of each batch", labels, series, width, duration_text, marks))
     yield _card("Batch times", "How long each batch took, by stage.", _legend(keys) + picture)
 
 
-def _state(found: Figures) -> Iterator[str]:
-    ran = found.batches
+def _state(figures: Figures) -> Iterator[str]:
+    ran = figures.batches
     labels = _numbers(ran)
-    panes = Series(kind="open", name="open", values=[one.open_panes for one in ran])
-    size = Series(kind="state", name="state", values=[one.state_bytes for one in ran])
-    has_panes, has_size = (any(value is not None for value in one.values) for one in (panes, size))
+    panes = Series(kind="open", name="open", values=[batch.open_panes for batch in ran])
+    size = Series(kind="state", name="state", values=[batch.state_bytes for batch in ran])
+    has_panes, has_size = (any(value is not None for value in series.values) for series in (panes, size))
     half = has_panes and has_size
     width = _HALF if half else _WIDE
     if has_panes:
@@ -248,47 +250,52 @@ def _state(found: Figures) -> Iterator[str]:
         yield _card("State", "Size of the state on disk as a batch began.", picture, half=half)
 
 
-def _errors(found: Figures) -> Iterator[str]:
-    if found.status.error is not None:
-        error = f"<pre>{escape(found.status.error)}</pre>"
+def _errors(figures: Figures) -> Iterator[str]:
+    if figures.status.error is not None:
+        error = f"<pre>{escape(figures.status.error)}</pre>"
         yield _card("The error by which it failed", "As the job reported it.", error)
-    if found.refusals:
+    if figures.refusals:
         rows = [
-            (one.reason, f"{one.rows:,}", "" if one.at is None else format_time(one.at), _short(one.detail or ""))
-            for one in found.refusals
+            (
+                refusal.reason,
+                f"{refusal.rows:,}",
+                "" if refusal.at is None else format_time(refusal.at),
+                _short(refusal.detail or ""),
+            )
+            for refusal in figures.refusals
         ]
         table = _table(("reason", "rows", "last at", "last detail"), rows, ("rows",))
         yield _card("Quarantine", "What came too late, was bad, or could not be computed.", table)
 
 
-def _downtimes(found: Figures) -> Iterator[str]:
-    if not found.outages:
+def _downtimes(figures: Figures) -> Iterator[str]:
+    if not figures.outages:
         return
     rows = [
         (
-            format_time(one.stopped),
-            format_time(one.started),
-            duration_text((one.started - one.stopped) / _MICRO),
-            "ended" if one.clean else "crashed",
-            f"{one.batch:,}",
-            f"{one.timers_overdue:,}",
-            f"{one.results:,}",
+            format_time(outage.stopped),
+            format_time(outage.started),
+            duration_text((outage.started - outage.stopped) / _MICRO),
+            "ended" if outage.clean else "crashed",
+            f"{outage.batch:,}",
+            f"{outage.timers_overdue:,}",
+            f"{outage.results:,}",
         )
-        for one in reversed(found.outages)
+        for outage in reversed(figures.outages)
     ]
     heads = ("stopped", "started", "down for", "the run before", "first batch", "overdue", "results caught up")
     table = _table(heads, rows, ("first batch", "overdue", "results caught up"))
     yield _card("Downtimes", "Starts since the first batch shown.", table)
 
 
-def _drills(found: Figures) -> Iterator[str]:
-    if found.drills is None:
+def _drills(figures: Figures) -> Iterator[str]:
+    if figures.drills is None:
         return
-    results = found.drills.results
+    results = figures.drills.results
     passed = sum(result.outcome == "passed" for result in results)
-    shown = found.drills.table
+    shown = figures.drills.table
     table = _table(shown.heads, shown.rows, shown.heads[2:])
-    text = f"Begun at {found.drills.at}: {passed} of {len(results)} passed, with the tables of an undisturbed run."
+    text = f"Begun at {figures.drills.at}: {passed} of {len(results)} passed, with the tables of an undisturbed run."
     yield _card("Last drill", text, table)
 
 
@@ -296,21 +303,23 @@ _CARDS = (_panes, _watermark, _rows, _lateness, _times, _state, _errors, _downti
 
 
 def _outcomes(ran: Sequence[Batch], names: Sequence[str]) -> list[Series]:
-    return [Series(kind=name, name=_OUTCOMES[name], values=[one.rows.get(name, 0) for one in ran]) for name in names]
+    return [
+        Series(kind=name, name=_OUTCOMES[name], values=[batch.rows.get(name, 0) for batch in ran]) for name in names
+    ]
 
 
-def _marks(found: Figures) -> dict[int, str]:
+def _marks(figures: Figures) -> dict[int, str]:
     """Return where in the batches a downtime was."""
-    places = {one.number: at for at, one in enumerate(found.batches)}
+    places = {batch.number: at for at, batch in enumerate(figures.batches)}
     return {
-        places[one.batch]: f"down for {duration_text((one.started - one.stopped) / _MICRO)}"
-        for one in found.outages
-        if one.batch in places
+        places[outage.batch]: f"down for {duration_text((outage.started - outage.stopped) / _MICRO)}"
+        for outage in figures.outages
+        if outage.batch in places
     }
 
 
 def _numbers(ran: Sequence[Batch]) -> list[str]:
-    return [f"{one.number:,}" for one in ran]
+    return [f"{batch.number:,}" for batch in ran]
 
 
 def _short(text: str) -> str:

@@ -96,30 +96,32 @@ def report(
     """
     if type(batches) is not int or not 0 < batches <= _MOST_BATCHES:
         raise DeclarationError(f"batches is {batches!r}; give a number from 1 to {_MOST_BATCHES}")
-    found = read_figures(checkpoint_at(checkpoint, s3), batches=batches, now=now())
+    figures = read_figures(checkpoint_at(checkpoint, s3), batches=batches, now=now())
     if drill is not None:
-        found = replace(found, drills=read_drills(drill, found.status.job))
-    if open_panes and found.status.state != "flushed" and found.status.last_commit is not None:
-        found = _with_open_panes(found, checkpoint, s3, spark)
+        figures = replace(figures, drills=read_drills(drill, figures.status.job))
+    if open_panes and figures.status.state != "flushed" and figures.status.last_commit is not None:
+        figures = _with_open_panes(figures, checkpoint, s3, spark)
     return Report(
-        html=page(found),
-        job=found.status.job,
-        batches=len(found.batches),
-        panes=len(found.panes),
-        notes=tuple(found.notes),
+        html=page(figures),
+        job=figures.status.job,
+        batches=len(figures.batches),
+        panes=len(figures.panes),
+        notes=tuple(figures.notes),
     )
 
 
-def _with_open_panes(found: Figures, checkpoint: Location, s3: S3Options | None, spark: SparkSession | None) -> Figures:
+def _with_open_panes(
+    figures: Figures, checkpoint: Location, s3: S3Options | None, spark: SparkSession | None
+) -> Figures:
     from panekeeper.diagnostics.inspector.opened import opened
     from panekeeper.diagnostics.inspector.panes import open_panes
 
     with suppress(DeclarationError):  # the window has no panes
         try:
             with opened(checkpoint, s3=s3, spark=spark) as state:
-                return with_open_panes(found, open_panes(state)[0])
+                return with_open_panes(figures, open_panes(state)[0])
         except DeclarationError:
             raise
         except PanekeeperError as error:
-            return replace(found, notes=[*found.notes, f"The panes that are open cannot be read: {error}"])
-    return found
+            return replace(figures, notes=[*figures.notes, f"The panes that are open cannot be read: {error}"])
+    return figures

@@ -57,10 +57,12 @@ def read_plain_table(path: str, times: Mapping[str, Bounds], columns: Sequence[s
             wanted = _with(files_of(delta), times)
         if wanted.num_rows > _MOST_FILES or (pc.sum(wanted.column("size_bytes")).as_py() or 0) > _MOST_BYTES:
             return None
-        names = [unquote(one) for one in wanted.column("path").to_pylist()]
+        names = [unquote(quoted_name) for quoted_name in wanted.column("path").to_pylist()]
         tables = [_rows(Path(folder), name, times, columns) for name in names]
         if not tables:  # none has such a time, or the table is empty: Spark would take seconds to say so
-            kinds = [one for one in pa.schema(delta.schema().to_arrow()) if columns is None or one.name in columns]
+            kinds = [
+                field for field in pa.schema(delta.schema().to_arrow()) if columns is None or field.name in columns
+            ]
             tables = [pa.schema([*kinds, pa.field("file", pa.string())]).empty_table()]
     except (UnsupportedTable, DeltaError, OSError, pa.ArrowException):
         return None
@@ -107,11 +109,11 @@ def newest_rows(table: Files, columns: Sequence[str], *, most: int) -> tuple[pa.
         parts.append(part)
         rows += sum(group.num_rows for group in part.row_groups)
     chosen = ds.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
-    found = chosen.to_table([*(name for name in columns if name in whole.schema.names), FILE])
-    place = found.column_names.index(FILE)
-    coded = found.column(FILE).combine_chunks().dictionary_encode()
-    short = pa.array([file_name(one) for one in coded.dictionary.to_pylist()], pa.string())
-    return found.set_column(place, FILE, pa.DictionaryArray.from_arrays(coded.indices, short)), is_cut
+    chosen_rows = chosen.to_table([*(name for name in columns if name in whole.schema.names), FILE])
+    place = chosen_rows.column_names.index(FILE)
+    coded = chosen_rows.column(FILE).combine_chunks().dictionary_encode()
+    short = pa.array([file_name(path) for path in coded.dictionary.to_pylist()], pa.string())
+    return chosen_rows.set_column(place, FILE, pa.DictionaryArray.from_arrays(coded.indices, short)), is_cut
 
 
 def file_name(path: str) -> str:
@@ -123,8 +125,8 @@ def _as_now(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows as the table has them by now: a column that came later is null."""
     there = {*rows.column_names}
     columns = [
-        of_type(rows.column(one.name), one.type) if one.name in there else pa.nulls(rows.num_rows, one.type)
-        for one in schema
+        of_type(rows.column(field.name), field.type) if field.name in there else pa.nulls(rows.num_rows, field.type)
+        for field in schema
     ]
     return pa.table(columns, names=schema.names)
 
@@ -155,7 +157,7 @@ def us_of(times: pa.ChunkedArray) -> pa.ChunkedArray:
 def _rows(folder: Path, name: str, times: Mapping[str, Bounds], columns: Sequence[str] | None) -> pa.Table:
     rows = pq.ParquetFile(folder / name).read(None if columns is None else [*columns])
     for column, (least, most) in times.items():
-        found = us_of(rows.column(column))
-        is_within = pc.and_(pc.greater_equal(found, least), pc.less_equal(found, most))
+        row_times = us_of(rows.column(column))
+        is_within = pc.and_(pc.greater_equal(row_times, least), pc.less_equal(row_times, most))
         rows = rows.filter(pc.fill_null(is_within, False))
     return rows.append_column("file", pa.array([name.rpartition("/")[2]] * rows.num_rows, pa.string()))

@@ -51,14 +51,14 @@ def rows_of_batches(
         return []
     plain = read_plain_files(path, files)
     if plain is not None:
-        return [(one, pa.concat_tables(plain[name] for name in files if files[name] == one)) for one in batches]
+        return [(batch, pa.concat_tables(plain[name] for name in files if files[name] == batch)) for batch in batches]
     frame = frame_of_files(spark, path, files)
     try:
-        found = frame.toArrow()
+        table = frame.toArrow()
     except Exception as error:
         raise _gone(path, error) from error
-    rows, of = found.drop_columns([BATCH]), found.column(BATCH)
-    return [(one, rows.filter(pc.equal(of, one))) for one in batches]
+    rows, row_batches = table.drop_columns([BATCH]), table.column(BATCH)
+    return [(batch, rows.filter(pc.equal(row_batches, batch))) for batch in batches]
 
 
 def files_of_batches(
@@ -69,20 +69,21 @@ def files_of_batches(
     `version` is that of the table in a savepoint: what came after it does not count. Raises `CheckpointError` as
     `rows_of_batches`.
     """
-    found, oldest = dict[str, int](), 0
+    batch_of_file, oldest = dict[str, int](), 0
     for oldest, batch, files in commits_of_batches(folder, record, role, version=version):  # noqa: B007 -- see below
         if 0 <= batch < first:
-            return found
+            return batch_of_file
         if batch <= last:
-            found |= dict.fromkeys(files, batch)
+            batch_of_file |= dict.fromkeys(files, batch)
         if batch == first and files:
-            return found
+            return batch_of_file
     if oldest:
         raise CheckpointError(
             f"the {role} {table_path(folder, role)} no longer has the commits of its first batches, so what batch "
-            f"{first} has written cannot be told; take fewer batches, those from {min(found.values(), default=last)} on"
+            f"{first} has written cannot be told; take fewer batches, those from "
+            f"{min(batch_of_file.values(), default=last)} on"
         )
-    return found
+    return batch_of_file
 
 
 def commits_of_batches(
@@ -96,9 +97,10 @@ def commits_of_batches(
     is_reset = begin is not None and begin.kind == "reset"  # the log keeps what the job wrote before
     for commit in kept_commits(table_at(table_path(folder, role), folder.s3), version):
         batches = [
-            one
-            for app, one in commit.transactions.items()
-            if (app == now or (app.startswith(ours) and not is_reset and not app.endswith("#joined"))) and one < FENCED
+            number
+            for app, number in commit.transactions.items()
+            if (app == now or (app.startswith(ours) and not is_reset and not app.endswith("#joined")))
+            and number < FENCED
         ]
         batch = max(batches, default=-1)
         if batch > newer:  # of the time before a reset
@@ -110,14 +112,14 @@ def commits_of_batches(
 
 def settled_files(folder: Files, role: str, names: Collection[str]) -> dict[str, int]:
     """Return file of a table, without its folder -> when a settlement has written it, us; as far as commits tell."""
-    found = dict[str, int]()
+    settled_us = dict[str, int]()
     for commit in kept_commits(table_at(table_path(folder, role), folder.s3)) if names else ():
         if commit.is_settlement and commit.written_us is not None:
             added = (PurePosixPath(name).name for name in commit.added)
-            found |= dict.fromkeys((name for name in added if name in names), commit.written_us)
-        if found.keys() >= {*names}:
+            settled_us |= dict.fromkeys((name for name in added if name in names), commit.written_us)
+        if settled_us.keys() >= {*names}:
             break
-    return found
+    return settled_us
 
 
 def commits_of(table: Files, job: str, *, most: int) -> tuple[dict[int, int], dict[str, int]]:
@@ -128,7 +130,7 @@ def commits_of(table: Files, job: str, *, most: int) -> tuple[dict[int, int], di
     written, batches = dict[int, int](), dict[str, int]()
     for commit in islice(newest_first(table), most):
         for app_id, batch in commit.transactions.items():
-            if not (found := TRANSACTION.fullmatch(app_id)) or found[1] != job:
+            if not (match := TRANSACTION.fullmatch(app_id)) or match[1] != job:
                 continue
             if commit.written_us is not None:
                 written.setdefault(batch, commit.written_us)

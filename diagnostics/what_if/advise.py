@@ -61,14 +61,14 @@ class Advised:
 
     def row(self, rows: int) -> tuple[str, ...]:
         """Return it as a row of the table of an advice, of so many rows."""
-        found, what = self.figures, "now" if self.share is None else f"{self.share} %"
+        figures, what = self.figures, "now" if self.share is None else f"{self.share} %"
         return (
             f"{us_text(self.delay_us)} ({what})",
             f"{(rows - self.late) / rows if rows else 1.0:.4%}",
             format_number(self.late),
             "as recorded" if self.behind is None else format_number(self.behind),
-            *map(format_number, (found.refined_late, found.dropped_late, found.results)),
-            found.delay_text,
+            *map(format_number, (figures.refined_late, figures.dropped_late, figures.results)),
+            figures.delay_text,
         )
 
 
@@ -102,14 +102,14 @@ class Advice(Result):
         """Return it as JSON-able fields, as `panekeeper advise --json` prints them."""
         delays = [
             {
-                "share": one.share,
-                "watermark": us_text(one.delay_us),
-                "seconds": one.delay_us / 1_000_000,
-                "late": one.late,
-                "behind": one.behind,
-                **figures_fields(one.figures),
+                "share": delay.share,
+                "watermark": us_text(delay.delay_us),
+                "seconds": delay.delay_us / 1_000_000,
+                "late": delay.late,
+                "behind": delay.behind,
+                **figures_fields(delay.figures),
             }
-            for one in self.delays
+            for delay in self.delays
         ]
         names = ("job", "first", "last", "rows", "begins")
         return {**{name: getattr(self, name) for name in names}, "delays": delays}
@@ -147,7 +147,7 @@ def advise(
         start = recording.start(job.pipeline)
         given, before_us = recording.read(start), start.latest_us
         lateness, latest = lateness_of(given, before_us), given.latest(before_us)
-        now_us = max(recording.delays_us or [one.intake.watermark_us for one in job.pipeline.ports])
+        now_us = max(recording.delays_us or [port.intake.watermark_us for port in job.pipeline.ports])
         spec = start.pipeline.spec
         written = {window: recording.written(window) for window in spec.parts}
         delays = [
@@ -190,18 +190,18 @@ def lateness_of(given: RecordedTables, before_us: int | None) -> Lateness:
     A source is a port, or a partition of it where each has a watermark of its own. `before_us` is the greatest event
     time before the first batch, of a port that Spark keeps the watermark of.
     """
-    found, latest = Lateness(), dict[tuple[int, str], int]()
+    lateness, latest = Lateness(), dict[tuple[int, str], int]()
     if before_us is not None:
         latest[0, ""] = before_us
     for batch in given:
         reached = dict(latest)
         for port, table in enumerate(batch.tables):
             for source, times in _times(table):
-                found = found.with_rows(lateness_ms(times, latest.get((port, source))))
+                lateness = lateness.with_rows(lateness_ms(times, latest.get((port, source))))
                 most = int(times.max())
                 reached[port, source] = max(most, reached.get((port, source), most))
         latest = reached
-    return found
+    return lateness
 
 
 def _times(rows: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
@@ -212,5 +212,5 @@ def _times(rows: pa.Table) -> Iterator[tuple[str, np.ndarray]]:
         sources = {"": times}
     else:
         names = good.column(SOURCE_PARTITION_COLUMN)
-        sources = {one: times.filter(pc.equal(names, one)) for one in pc.unique(names).to_pylist()}
+        sources = {source: times.filter(pc.equal(names, source)) for source in pc.unique(names).to_pylist()}
     yield from ((source, of_it.to_numpy()) for source, of_it in sources.items() if len(of_it))

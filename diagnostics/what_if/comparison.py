@@ -156,9 +156,9 @@ class Produced:
     def together(cls, parts: Sequence[Produced]) -> Produced:
         """Return that of several parts."""
         return cls(
-            results=sum(one.results for one in parts),
-            refinements=sum(one.refinements for one in parts),
-            delays_us=np.concatenate([np.empty(0, dtype=np.int64), *(one.delays_us for one in parts)]),
+            results=sum(part.results for part in parts),
+            refinements=sum(part.refinements for part in parts),
+            delays_us=np.concatenate([np.empty(0, dtype=np.int64), *(part.delays_us for part in parts)]),
         )
 
 
@@ -184,14 +184,17 @@ class Compared:
     @classmethod
     def together(cls, parts: Sequence[Compared], *, limit: int = 10) -> Compared:
         """Return what was compared in parts, each of other partitions."""
-        first = sorted((one for part in parts for one in part.results.first), key=lambda one: _order(one.key))
-        found: dict[str, Any] = {kind: sum(getattr(part.results, kind) for part in parts) for kind in KINDS}
+        first = sorted(
+            (difference for part in parts for difference in part.results.first),
+            key=lambda difference: _order(difference.key),
+        )
+        fields: dict[str, Any] = {kind: sum(getattr(part.results, kind) for part in parts) for kind in KINDS}
         for name in ("columns_before", "columns_after"):
-            found[name] = tuple(dict.fromkeys(column for part in parts for column in getattr(part.results, name)))
+            fields[name] = tuple(dict.fromkeys(column for part in parts for column in getattr(part.results, name)))
         return cls(
-            before=Produced.together([one.before for one in parts]),
-            after=Produced.together([one.after for one in parts]),
-            results=Comparison(**found, first=tuple(first[:limit])),
+            before=Produced.together([part.before for part in parts]),
+            after=Produced.together([part.after for part in parts]),
+            results=Comparison(**fields, first=tuple(first[:limit])),
         )
 
 
@@ -200,12 +203,12 @@ def compare(before: Run, after: Run, shape: Shape, *, limit: int = 10) -> Compar
     old, new = _columns(before.written), _columns(after.written)
     compared = tuple(name for name in old or new if name in (new or old) and name not in _OF_THE_RUN)
     if not shape.keys or not {*shape.keys} <= {*compared}:
-        found = _compare_counted(before, after, shape, compared, limit)
+        comparison = _compare_counted(before, after, shape, compared, limit)
     else:
-        found = _compare_newest(before, after, shape, compared, limit)
+        comparison = _compare_newest(before, after, shape, compared, limit)
     gone = tuple(name for name in old if new and name not in new)
     added = tuple(name for name in new if old and name not in old)
-    return replace(found, columns_before=gone, columns_after=added)
+    return replace(comparison, columns_before=gone, columns_after=added)
 
 
 def delays_us(run: Run, latest: Mapping[int, int | None], shape: Shape) -> np.ndarray:
@@ -215,15 +218,15 @@ def delays_us(run: Run, latest: Mapping[int, int | None], shape: Shape) -> np.nd
     """
     if shape.end is None:
         return np.empty(0, dtype=np.int64)
-    found: list[np.ndarray] = []
+    delays: list[np.ndarray] = []
     for batch, table in run.written:
         reached = latest.get(batch)
         if reached is None:
             continue
         rows = zip(*(table.column(name).to_pylist() for name in ("reason", "refinement")), strict=True)
         first = pa.array([reason == Reason.WATERMARK.value for reason, _ in rows])
-        found.append(reached - table.column(shape.end).filter(first).cast(pa.int64()).to_numpy())
-    return np.concatenate(found) if found else np.empty(0, dtype=np.int64)
+        delays.append(reached - table.column(shape.end).filter(first).cast(pa.int64()).to_numpy())
+    return np.concatenate(delays) if delays else np.empty(0, dtype=np.int64)
 
 
 def refinements(run: Run) -> int:
@@ -257,22 +260,22 @@ def _compare_newest(before: Run, after: Run, shape: Shape, compared: Sequence[st
                     after=None if now is None else {name: now[name] for name in shown},
                 )
             )
-    found: dict[str, Any] = {kind: counts[kind] for kind in KINDS}
-    return Comparison(**found, first=tuple(first))
+    fields: dict[str, Any] = {kind: counts[kind] for kind in KINDS}
+    return Comparison(**fields, first=tuple(first))
 
 
 def _newest(written: Written, shape: Shape) -> dict[tuple[Any, ...], dict[str, Any]]:
     """Return partition and pane -> the newest row, without those that another one has taken back."""
-    found = dict[tuple[Any, ...], dict[str, Any]]()
+    newest = dict[tuple[Any, ...], dict[str, Any]]()
     for row in _rows(written):
         if row.get("op") == -1:
             continue
         key = tuple(_plain(row[name]) for name in shape.keys)
         for start in row.get("replaces") or ():
             place = shape.keys.index("session_start")
-            found.pop((*key[:place], start, *key[place + 1 :]), None)
-        found[key] = row
-    return found
+            newest.pop((*key[:place], start, *key[place + 1 :]), None)
+        newest[key] = row
+    return newest
 
 
 def _rows(written: Written) -> Iterator[dict[str, Any]]:
@@ -311,7 +314,7 @@ def _plain(value: Any) -> Any:
 
 def _order(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return by what results are listed: by their panes, then by their partitions."""
-    times = [time_us(one, "time") for one in key if isinstance(one, datetime)]
+    times = [time_us(value, "time") for value in key if isinstance(value, datetime)]
     return *times[-2:], repr(key)
 
 
@@ -320,19 +323,19 @@ def _compare_counted(before: Run, after: Run, shape: Shape, compared: Sequence[s
     shown: dict[str, dict[str, Any]] = {}
 
     def counted(run: Run) -> Counter[str]:
-        found = Counter[str]()
+        counts = Counter[str]()
         for row in _rows(run.written):
             own = {name: row[name] for name in compared}
             text = repr(own)
             shown[text] = own
-            found[text] += 1
-        return found
+            counts[text] += 1
+        return counts
 
     def lacking(rows: Counter[str], other: Run) -> tuple[list[dict[str, Any]], int]:
         """Return the rows that the other run never has, and how many it has not yet."""
-        found = [shown[text] for text in rows.elements()]
-        never = [row for row in found if shape.end not in row or not _is_open(row, other, shape)]
-        return never, len(found) - len(never)
+        missing = [shown[text] for text in rows.elements()]
+        never = [row for row in missing if shape.end not in row or not _is_open(row, other, shape)]
+        return never, len(missing) - len(never)
 
     old, new = counted(before), counted(after)
     (gone, open_after), (came, open_before) = lacking(old - new, after), lacking(new - old, before)

@@ -86,16 +86,18 @@ def read_packed(recorded: RecordedBatches, start: Start, *, first: int, folder: 
     """
     spark, ids = recorded.pipeline.intake.df.sparkSession, recorded.record.group_ids
     place = f"{folder}/rows"
-    groups = [(one, 0, "group", None, 0, 0, 0, None, _STATE, None) for one in ids]
+    groups = [(group, 0, "group", None, 0, 0, 0, None, _STATE, None) for group in ids]
     spark.createDataFrame(groups, _ROWS).write.parquet(place)
     if start.before is not None:
         with format_of_state(spark):
             stored = stored_state(spark, recorded.folder.place, start.before).where(F.col("kind") != TIMER)
-            key = [F.col(one).alias(name) for one, name in (("kind", "lot"), ("slot", "pos"), ("seq", "n"))]
+            key = [
+                F.col(stored_name).alias(name) for stored_name, name in (("kind", "lot"), ("slot", "pos"), ("seq", "n"))
+            ]
             zero, kind = F.lit(0), F.lit(_SEGMENT)
             entries = stored.select("g", zero.alias("port"), kind.alias("kind"), *key, zero.alias("part"), "body")
             entries = entries.withColumns({"batch": F.lit(_STATE), "latest": F.lit(None)})
-            columns = [F.col(one.name).cast(one.dataType) for one in spark_schema(_ARROW_ROWS)]
+            columns = [F.col(field.name).cast(field.dataType) for field in spark_schema(_ARROW_ROWS)]
             entries.select(*columns).write.mode("append").parquet(place)
     checked = [port.checked(ids, None, quarantines=True) for port in start.pipeline.ports]
 
@@ -104,8 +106,8 @@ def read_packed(recorded: RecordedBatches, start: Start, *, first: int, folder: 
 
     control = read_batches(recorded, start.pipeline, [rows for rows, _ in checked], keep, first=first)
     rows = read_whole(spark.read.schema(_ROWS), place).where(F.col("batch") != _STATE)
-    found = rows.groupBy("batch", "port").agg(F.max("latest")).collect()
-    reached = {(int(batch), int(port)): us for batch, port, us in found}
+    greatest = rows.groupBy("batch", "port").agg(F.max("latest")).collect()
+    reached = {(int(batch), int(port)): us for batch, port, us in greatest}
     return RecordedInput(first=first, last=recorded.last, control=control, reached=reached, ports=len(checked))
 
 
@@ -122,10 +124,10 @@ class _Pack:
 
         def seen() -> Iterator[pa.RecordBatch]:
             nonlocal latest
-            for one in batches:
-                found = pc.max(one.column(EVENT_TIME_COLUMN).cast(pa.int64())).as_py()
-                latest = max((us for us in (latest, found) if us is not None), default=None)
-                yield one
+            for batch in batches:
+                batch_latest = pc.max(batch.column(EVENT_TIME_COLUMN).cast(pa.int64())).as_py()
+                latest = max((us for us in (latest, batch_latest) if us is not None), default=None)
+                yield batch
 
         for packed in self.packer(seen()):
             more = [pa.array([value] * packed.num_rows, pa.int64()) for value in (self.number, latest)]
@@ -151,9 +153,9 @@ def rehearse(
     rows = read_whole(spark.read.schema(_ROWS), f"{folder}/rows").drop("latest")
     groups = rows.repartition(len(recorded.record.group_ids), "g").sortWithinPartitions("g", "batch")
     groups.mapInArrow(run, _RESULTS).write.parquet(f"{folder}/results")
-    found = [json.loads(bytes(body)) for (body,) in _results(spark, folder, None).select("body").collect()]
-    acted = max((one["acted_us"] for one in found if one["acted_us"] is not None), default=None)
-    return {name: sum(one[name] for one in found) for name in COUNTS}, watermarks[given.last] if timers else acted
+    tallies = [json.loads(bytes(body)) for (body,) in _results(spark, folder, None).select("body").collect()]
+    acted = max((tally["acted_us"] for tally in tallies if tally["acted_us"] is not None), default=None)
+    return {name: sum(tally[name] for tally in tallies) for name in COUNTS}, watermarks[given.last] if timers else acted
 
 
 @dataclass(frozen=True)
@@ -188,15 +190,15 @@ class _Run:
         store = MemoryStore.of(
             {(row["lot"], row["pos"], row["n"]): row["body"] for row in stored if row["kind"] == _SEGMENT}
         )
-        one, tally, following = MemoryGroup(self.declared, group, store), Tally(), next(batches, None)
+        memory_group, tally, following = MemoryGroup(self.declared, group, store), Tally(), next(batches, None)
         for number, watermark_us in self.watermarks.items():
             packed = control_of(self.control[number], group)
             if following is not None and following[0] == number:
                 packed += [PackedRow(**{name: row[name] for name in PACKED.names}) for row in following[1]]
                 following = next(batches, None)
-            if one.wakes(packed, watermark_us):
-                batch = one.in_order(packed, number=number, watermark_us=watermark_us, run=self.run)
-                for window, rows in tally.add(one.run(batch)):
+            if memory_group.wakes(packed, watermark_us):
+                batch = memory_group.in_order(packed, number=number, watermark_us=watermark_us, run=self.run)
+                for window, rows in tally.add(memory_group.run(batch)):
                     yield window, number, to_segment(rows)
         counted = {**tally.counts, "acted_us": tally.acted_us}
         yield None, _STATE, json.dumps(counted).encode()
@@ -247,17 +249,17 @@ def compared(
     """
     shape, (before, after) = Shape.of(spec), runs
 
-    def of_bucket(one: pa.Table, other: pa.Table) -> pa.Table:
+    def of_bucket(rows_before: pa.Table, other: pa.Table) -> pa.Table:
         first, second = (
             replace(run, written=_by_batch(rows.drop_columns([_BUCKET])))
-            for run, rows in ((before, one), (after, other))
+            for run, rows in ((before, rows_before), (after, other))
         )
-        found = Compared.of(first, second, shape, latest, limit=limit)
-        return pa.table({"found": pa.array([pickle.dumps(found)], pa.binary())})
+        part = Compared.of(first, second, shape, latest, limit=limit)
+        return pa.table({"found": pa.array([pickle.dumps(part)], pa.binary())})
 
-    one, other = (log.withColumn(_BUCKET, _bucket(log, spec)).groupBy(_BUCKET) for log in logs)
-    found = one.cogroup(other).applyInArrow(of_bucket, "found binary").collect()
-    return Compared.together([pickle.loads(bytes(body)) for (body,) in found], limit=limit)  # noqa: S301 -- our own
+    buckets_before, other = (log.withColumn(_BUCKET, _bucket(log, spec)).groupBy(_BUCKET) for log in logs)
+    parts = buckets_before.cogroup(other).applyInArrow(of_bucket, "found binary").collect()
+    return Compared.together([pickle.loads(bytes(body)) for (body,) in parts], limit=limit)  # noqa: S301 -- our own
 
 
 def _by_batch(rows: pa.Table) -> Written:
@@ -265,8 +267,8 @@ def _by_batch(rows: pa.Table) -> Written:
     names = [BATCH, *(["refinement"] if "refinement" in rows.column_names else [])]
     rows = rows.sort_by([(name, "ascending") for name in names])
     batches, rows = rows.column(BATCH).to_numpy(), rows.drop_columns([BATCH])
-    found = zip(*np.unique(batches, return_index=True, return_counts=True), strict=True)
-    return [(int(number), rows.slice(start, count)) for number, start, count in found]
+    slices = zip(*np.unique(batches, return_index=True, return_counts=True), strict=True)
+    return [(int(number), rows.slice(start, count)) for number, start, count in slices]
 
 
 _BUCKET = "_pk_bucket"

@@ -34,7 +34,7 @@ def _with_watermark(pipeline: Pipeline, us: int) -> Pipeline:
             f"watermark is given, but the windows of job {pipeline.intake.name!r} go by the order of arrival and have "
             "no watermark; leave it out"
         )
-    others = tuple(replace(one, watermark_us=us) for one in pipeline.other_ports)
+    others = tuple(replace(port, watermark_us=us) for port in pipeline.other_ports)
     return replace(pipeline, intake=replace(pipeline.intake, watermark_us=us), other_ports=others)
 
 
@@ -49,6 +49,8 @@ def _with_discard_age(pipeline: Pipeline, age: timedelta) -> Pipeline:
             )
         return replace(window, discard_age=age)
 
-    others = tuple(replace(one, window=aged(one.window)) for one in spec.other_ports)
-    windows = {name: replace(one, window=aged(one.window)) for name, one in spec.windows.items()}
+    others = tuple(replace(port, window=aged(port.window)) for port in spec.other_ports)
+    windows = {
+        name: replace(window_spec, window=aged(window_spec.window)) for name, window_spec in spec.windows.items()
+    }
     return replace(pipeline, spec=replace(spec, window=aged(spec.window), other_ports=others, windows=windows))

@@ -48,21 +48,21 @@ class RecordedInput:
     @property
     def is_flushed(self) -> bool:
         """Whether one of the batches has closed all windows."""
-        return any(one.kind == "flush" for rows in self.control.values() for one in rows)
+        return any(row.kind == "flush" for rows in self.control.values() for row in rows)
 
     def latest(self, before_us: int | None) -> dict[int, int | None]:
         """Return batch -> the greatest event time of the batches before it, us; of several ports, that of the last one.
 
         `before_us` is that before the first batch. None: a port has had no row yet.
         """
-        found, latest = dict[int, int | None](), [before_us] * self.ports
+        latest_before, latest = dict[int, int | None](), [before_us] * self.ports
         for number in range(self.first, self.last + 1):
-            found[number] = None if None in latest else min(us for us in latest if us is not None)
+            latest_before[number] = None if None in latest else min(us for us in latest if us is not None)
             reached = [self.reached.get((number, port)) for port in range(self.ports)]
             latest = [
                 max((us for us in both if us is not None), default=None) for both in zip(latest, reached, strict=True)
             ]
-        return found
+        return latest_before
 
 
 @dataclass(frozen=True, kw_only=True)

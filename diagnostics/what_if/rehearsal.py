@@ -80,9 +80,9 @@ class Tally:
         self.acted_us = max((us for us in (self.acted_us, outcome.watermark) if us is not None), default=None)
         for name in COUNTS:
             self.counts[name] += outcome.counts[name]
-        for window, one in outcome.parts.items():
-            if one.results is not None and one.results.num_rows:
-                yield window, one.results
+        for window, part in outcome.parts.items():
+            if part.results is not None and part.results.num_rows:
+                yield window, part.results
 
 
 class Rehearsal(MemoryJob):
@@ -126,5 +126,5 @@ def _behind(rows: pa.Table, watermark_us: int | None) -> int:
     """Return how many good rows have an event time before the watermark."""
     if watermark_us is None:
         return 0
-    found: int | None = pc.sum(pc.less(rows.column(EVENT_TIME_COLUMN).cast(pa.int64()), watermark_us)).as_py()
-    return found or 0
+    behind: int | None = pc.sum(pc.less(rows.column(EVENT_TIME_COLUMN).cast(pa.int64()), watermark_us)).as_py()
+    return behind or 0

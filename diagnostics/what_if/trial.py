@@ -159,30 +159,30 @@ class Trial(Result):
 
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields, as `panekeeper try --json` prints them."""
-        found = {
+        fields = {
             **{name: getattr(self, name) for name in ("job", "first", "last", "begins", "is_same")},
             "changes": [*self.changes],
             **_compared_fields(self),
         }
         if self.windows:
-            found["windows"] = {name: _compared_fields(one) for name, one in self.windows.items()}
-        return found
+            fields["windows"] = {name: _compared_fields(window) for name, window in self.windows.items()}
+        return fields
 
 
-def _compared_fields(one: Trial | TriedWindow) -> dict[str, Any]:
-    results = one.results
+def _compared_fields(trial: Trial | TriedWindow) -> dict[str, Any]:
+    results = trial.results
     return {
-        "recorded": figures_fields(one.recorded),
-        "tried": figures_fields(one.tried),
+        "recorded": figures_fields(trial.recorded),
+        "tried": figures_fields(trial.tried),
         "results": results.counts(),
         "columns": {"recorded": [*results.columns_before], "tried": [*results.columns_after]},
         "differences": [
             {
-                "place": as_fields(dict(one.place)),
-                "recorded": None if one.before is None else as_fields(dict(one.before)),
-                "tried": None if one.after is None else as_fields(dict(one.after)),
+                "place": as_fields(dict(difference.place)),
+                "recorded": None if difference.before is None else as_fields(dict(difference.before)),
+                "tried": None if difference.after is None else as_fields(dict(difference.after)),
             }
-            for one in results.first
+            for difference in results.first
         ],
     }
 
@@ -237,10 +237,10 @@ def _difference_text(difference: Difference) -> str:
 
 def figures_fields(figures: Results) -> dict[str, Any]:
     """Return figures as JSON-able fields; delays in seconds."""
-    found: dict[str, Any] = {name: value for name, value in vars(figures).items() if name != "delay_us"}
+    fields: dict[str, Any] = {name: value for name, value in vars(figures).items() if name != "delay_us"}
     delays = figures.delay_us or (None, None, None)
     seconds = (None if us is None else us / 1_000_000 for us in delays)
-    return found | {"delay": dict(zip(("least", "median", "greatest"), seconds, strict=True))}
+    return fields | {"delay": dict(zip(("least", "median", "greatest"), seconds, strict=True))}
 
 
 def try_job(  # noqa: PLR0913 -- all by keyword but what is tried on
@@ -317,12 +317,12 @@ def _first_batch(folder: CheckpointFolder, record: JobRecord, recorded: Recorded
     last_before = None if changed is None else changed["batch"]
     committed = batch_numbers(folder, COMMITS_FOLDER)
     kept = 0 if committed[0] == 0 else committed[0] + 1
-    found = max(recorded.first, recorded.last - batches + 1, kept, 0 if last_before is None else last_before + 1)
-    if found > recorded.last:
+    first = max(recorded.first, recorded.last - batches + 1, kept, 0 if last_before is None else last_before + 1)
+    if first > recorded.last:
         raise CheckpointError(
             f"no batch of {folder.root} was committed since its declaration has changed; try it when one was"
         )
-    return found
+    return first
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -368,12 +368,14 @@ class Recording:
         """Return what a computation begins with: the state before the first batch, if that fits it."""
         recorded, before = self.record.declaration, self.first - 1
         declared = as_recorded(pipeline.declaration(), pipeline.intake.key_groups or len(self.record.group_ids))
-        words = [str(one) for change in compare_declarations(recorded, declared) for one in change.differences]
+        words = [
+            str(difference) for change in compare_declarations(recorded, declared) for difference in change.differences
+        ]
         changes = (*words, *self._changed_delays(pipeline))
         latest_us, begins = self._latest_before(pipeline), "the beginning"
         if self.first:
             compared = compare_declarations(in_force(recorded, before), declared)
-            if all(one.compatibility is Compatibility.COMPATIBLE for one in compared):
+            if all(change.compatibility is Compatibility.COMPATIBLE for change in compared):
                 known = upgraded_record(CheckpointFiles(self.spark, self.folder.place), self.record, declared, before)
                 return Start(
                     pipeline=with_history(pipeline, known),
@@ -440,8 +442,8 @@ class Recording:
         windows, every = {}, compared.get("") or Compared.together([*compared.values()], limit=0)
         if "" not in compared:
             windows = {
-                name: TriedWindow(recorded=Results.of(one.before), tried=Results.of(one.after), results=one.results)
-                for name, one in compared.items()
+                name: TriedWindow(recorded=Results.of(runs.before), tried=Results.of(runs.after), results=runs.results)
+                for name, runs in compared.items()
             }
         return Trial(
             job=self.record.name,
@@ -458,7 +460,7 @@ class Recording:
     @cached_property
     def delays_us(self) -> list[int]:
         """The watermark delay of each port at the last start, us; none if it is not recorded."""
-        return [one.watermark_us for one in read_ports(self.folder)]
+        return [port.watermark_us for port in read_ports(self.folder)]
 
     def _metrics(self) -> DataFrame:
         """Return the metrics until the last batch."""
@@ -502,7 +504,7 @@ def figures_of(counts: Mapping[str, int], produced: Produced) -> Figures:
 def produced(spec: JobSpec, logs: Mapping[str, Written], latest: Mapping[int, int | None]) -> Produced:
     """Return what is in the logs of all windows; `latest` as `delays_us` takes it."""
     return Produced.together(
-        [Produced.of(Run(written=logs[name]), latest, Shape.of(one)) for name, one in spec.parts.items()]
+        [Produced.of(Run(written=logs[name]), latest, Shape.of(part)) for name, part in spec.parts.items()]
     )
 
 

@@ -96,7 +96,7 @@ def _of_groups(stream: Input, given: Mapping[str, Any], aggregates: Mapping[str,
         columns = [
             intake.find("group_within", column) for column in ([columns] if isinstance(columns, str) else columns)
         ]
-    as_stored = {name: one for name, one in aggregates.items() if name not in _LAST_OF_GROUPS}
+    as_stored = {name: aggregate for name, aggregate in aggregates.items() if name not in _LAST_OF_GROUPS}
     as_stored |= {name: aggregates[name] for name in _LAST_OF_GROUPS if name in aggregates}
     return of_groups(as_stored, columns, given.get("top"), given.get("by"), intake.partition_by)
 

@@ -79,8 +79,8 @@ def _panes_of_durations(length: Any, *slide_and_start: Any) -> str:
     if len(slide_and_start) > len(options):
         return ""
     try:
-        for one in (length, *slide_and_start):
-            to_us(one, "the duration")
+        for duration in (length, *slide_and_start):
+            to_us(duration, "the duration")
     except DeclarationError:
         return ""
     named = (f"{name}={value!r}" for name, value in zip(options, slide_and_start, strict=False))

@@ -319,8 +319,8 @@ class DeltaJob(Step):
         name = self._pipeline.intake.name
         pointer = read_pointer(root)
         if pointer is None or pointer.name != name:
-            found = "no checkpoint of Panekeeper" if pointer is None else f"the checkpoint of job {pointer.name!r}"
-            raise ForeignCheckpoint(f"{root.root} holds {found}; give the folder of job {name!r}")
+            content = "no checkpoint of Panekeeper" if pointer is None else f"the checkpoint of job {pointer.name!r}"
+            raise ForeignCheckpoint(f"{root.root} holds {content}; give the folder of job {name!r}")
         with lease_of_current_epoch(root, name) as (files, lease), lease.held():
             return reset_to_initial_state(files, self.tables, confirm=confirm, require_held=lease.require_held)
 

@@ -55,9 +55,9 @@ def declared_tables(
         role_of(kind, window): path and role_of(path, window) for kind, path in results.items() for window in windows
     }
     by_role |= {role: given[role] or f"{first}_{role}" for role in ("quarantine", "metrics", "downtime")}
-    for (one, path), (other, same) in combinations(by_role.items(), 2):
+    for (role, path), (other, same) in combinations(by_role.items(), 2):
         if path and path == same:
-            raise DeclarationError(f"two tables are the same: {one} and {other} are both {path}; give each its own")
+            raise DeclarationError(f"two tables are the same: {role} and {other} are both {path}; give each its own")
     return Tables(by_role)
 
 

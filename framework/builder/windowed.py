@@ -221,7 +221,7 @@ class WindowedStream(Step):
                 )
             with naming(name):
                 inputs[name] = input_of(self._intake, fitting_window(self._intake, window))
-        warn_caller(cautions_of((one.intake, one.window) for one in inputs.values()))
+        warn_caller(cautions_of((stream.intake, stream.window) for stream in inputs.values()))
         return StreamWithWindows(inputs)
 
 

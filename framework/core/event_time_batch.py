@@ -67,10 +67,10 @@ def without_arrival_time(table: pa.Table, clock: int | None) -> tuple[pa.Table, 
     return table, arrived
 
 
-def lateness_text(time: int | None, record: EventTimeRecord, rule: str, of: str = "windows") -> str:
+def lateness_text(time: int | None, record: EventTimeRecord, rule: str, noun: str = "windows") -> str:
     """Return why a row of this event time (us) was dropped: after the flush, or by how much it is late by a rule."""
     if record.flushed or time is None:
-        return f"the job was flushed; its {of} take no more rows"
+        return f"the job was flushed; its {noun} take no more rows"
     return f"{rounded_us_text(record.watermark - time)} behind the watermark: {rule}"
 
 

@@ -101,7 +101,7 @@ def _row_steps(packed: Sequence[Any], ordering: PortOrdering, port: int) -> Iter
     rows: list[PortStep] = []
     if tables:
         # Only rows that may get into the quarantine bring what the job does not read.
-        promote = "default" if len({one.num_columns for one in tables}) > 1 else "none"
+        promote = "default" if len({packed_table.num_columns for packed_table in tables}) > 1 else "none"
         table = pa.concat_tables(tables, promote_options=promote).combine_chunks()
         rest = [REST] if REST in table.column_names else []
         if ordering.order_by:
@@ -130,7 +130,9 @@ def _together(packed: Iterable[Any]) -> pa.Table:
 def _control_steps(row: Any, ports: Sequence[PortOrdering]) -> Iterator[PortStep]:
     """Return the steps of a control row for every port, or of a mark for its own."""
     if row.kind == "flush":  # what is due by then happens first, for its own reason
-        yield from (Tick(row.n, port=port) for port, one in enumerate(ports) if not one.has_stream_clock)
+        yield from (
+            Tick(row.n, port=port) for port, port_ordering in enumerate(ports) if not port_ordering.has_stream_clock
+        )
     if is_control(row):
         for port, ordering in enumerate(ports):
             if row.part == AFTER_ALL_PARTITIONS or not ordering.has_stream_clock:

@@ -82,9 +82,9 @@ def clock_steps(passed: RunTimes | None, rows: Iterable[Any], port: int) -> Iter
         yield ArrivalClock(passed.latest, port)
 
 
-def _add(one: RunTimes, other: RunTimes, *, sorted_later: bool) -> RunTimes:
-    first = min(one.first, other.first) if sorted_later else one.first
-    return RunTimes(first, max(one.latest, other.latest))
+def _add(passed: RunTimes, other: RunTimes, *, sorted_later: bool) -> RunTimes:
+    first = min(passed.first, other.first) if sorted_later else passed.first
+    return RunTimes(first, max(passed.latest, other.latest))
 
 
 def _with_times(rows: pa.Table, at: np.ndarray) -> pa.Table:

@@ -151,13 +151,13 @@ class Aggregate:
     def conditions(self) -> dict[str, str]:
         """The conditions of it and of its parts, by the columns that say whether they hold."""
         own = {} if self.condition is None or self.where is None else {self.condition: self.where}
-        return {name: where for one in self.parts for name, where in one.conditions.items()} | own
+        return {name: where for part in self.parts for name, where in part.conditions.items()} | own
 
     @property
     def read_columns(self) -> tuple[str, ...]:
         """The columns that it and its parts are computed from, conditions last."""
-        read = [*self.columns, *(column for one in self.parts for column in one.read_columns)]
-        return tuple(dict.fromkeys([*(one for one in read if one not in self.conditions), *self.conditions]))
+        read = [*self.columns, *(column for part in self.parts for column in part.read_columns)]
+        return tuple(dict.fromkeys([*(name for name in read if name not in self.conditions), *self.conditions]))
 
     def of_stream(self, columns: Sequence[str], find: Callable[[str], str]) -> Aggregate:
         """Return the aggregate with the columns as the stream has them.
@@ -169,21 +169,21 @@ class Aggregate:
         falling = dict(self.options).get("falling")
         shows_all = falling is not None and len(self.columns) == len(falling)
         named = tuple(map(find, self.columns))
-        parts = tuple(one.of_stream(columns, find) for one in self.parts)
+        parts = tuple(part.of_stream(columns, find) for part in self.parts)
         return replace(self, columns=(*named, *columns) if shows_all else named, parts=parts)
 
     def over(self, others: Mapping[str, Aggregate]) -> Aggregate:
         """Return the aggregate with those of the result columns that its expression names in their place."""
         parts = []
-        for one in self.parts:
-            name = one.columns[0] if one.kind == RESULT else ""
-            if one.kind == RESULT and (name not in others or others[name].parts):
+        for part in self.parts:
+            name = part.columns[0] if part.kind == RESULT else ""
+            if part.kind == RESULT and (name not in others or others[name].parts):
                 known = [other for other, aggregate in others.items() if not aggregate.parts]
                 raise DeclarationError(
                     f"{self}: {name!r} is no result column of another aggregate{did_you_mean(name, known)}; write an "
                     f"aggregate, such as sum({name})"
                 )
-            parts.append(others[name] if one.kind == RESULT else one)
+            parts.append(others[name] if part.kind == RESULT else part)
         return replace(self, parts=tuple(parts))
 
     def declaration(self) -> dict[str, Any]:
@@ -197,7 +197,7 @@ class Aggregate:
             declared["where"] = self.where
         declared |= self.options
         if self.parts:
-            declared["parts"] = [one.declaration() for one in self.parts]
+            declared["parts"] = [part.declaration() for part in self.parts]
         if self.user is not None:
             declared["class"] = type(self.user).__qualname__
             declared["parameters"] = declared_parameters(self.user)
@@ -377,7 +377,7 @@ def quantiles(column: str, ranks: Sequence[float], *, exact: bool = False, where
     agg.quantiles('delay', ranks=(0.5, 0.99), exact=False)
     """
     given: object = ranks
-    if not isinstance(given, list | tuple) or not given or not builtins.all(_is_rank(one) for one in given):
+    if not isinstance(given, list | tuple) or not given or not builtins.all(_is_rank(rank) for rank in given):
         raise DeclarationError(f"agg.quantiles: ranks is {ranks!r}; give numbers from 0 to 1, such as [0.5, 0.95]")
     options = (("ranks", tuple(ranks)), ("exact", bool(exact)))
     return Aggregate(kind="quantiles", columns=(column,), where=where, options=options)
@@ -396,7 +396,7 @@ def histogram(column: str, edges: Sequence[float], *, where: str | None = None) 
     agg.histogram('delay', edges=(0.0, 15.0, 60.0))
     """
     given: object = edges
-    if not isinstance(given, list | tuple) or not given or not builtins.all(_is_edge(one) for one in given):
+    if not isinstance(given, list | tuple) or not given or not builtins.all(_is_edge(edge) for edge in given):
         raise DeclarationError(f"agg.histogram: edges is {edges!r}; give rising numbers, such as [0, 15, 60]")
     if builtins.any(a >= b for a, b in pairwise(edges)):
         raise DeclarationError(f"agg.histogram: edges is {edges!r}; each must be greater than the one before")
@@ -443,13 +443,13 @@ def last_row(*, by: str | Sequence[str], columns: Sequence[str] | None = None, w
 
 def _rows(kind: str, k: int, by: object, columns: object, where: str | None) -> Aggregate:
     parts = by.split(",") if isinstance(by, str) else by
-    if not isinstance(parts, list | tuple) or not parts or not builtins.all(isinstance(one, str) for one in parts):
+    if not isinstance(parts, list | tuple) or not parts or not builtins.all(isinstance(part, str) for part in parts):
         raise DeclarationError(f'agg.{kind}: by is {by!r}; write it as ORDER BY does, such as "price desc"')
     if columns is not None and (not isinstance(columns, list | tuple) or not columns):
         raise DeclarationError(f'agg.{kind}: columns is {columns!r}; give a list of names, such as ["price", "seller"]')
-    words = [one.split() for one in parts]
-    directions = [one[-1].lower() if len(one) > 1 and one[-1].lower() in ("asc", "desc") else "" for one in words]
-    names = [" ".join(one[:-1] if way else one) for one, way in zip(words, directions, strict=True)]
+    words = [part.split() for part in parts]
+    directions = [term[-1].lower() if len(term) > 1 and term[-1].lower() in ("asc", "desc") else "" for term in words]
+    names = [" ".join(term[:-1] if way else term) for term, way in zip(words, directions, strict=True)]
     shown = list(columns or ())
     for given in (names, shown):
         for name in given:
@@ -510,7 +510,7 @@ def expr(expression: str, *, where: str | None = None) -> Aggregate:
         if "result" in options:
             made = Aggregate(kind=RESULT, columns=(name,))
         else:
-            known = [one for one in __all__ if one[0].islower() and one not in ("user", "expr")]
+            known = [function for function in __all__ if function[0].islower() and function not in ("user", "expr")]
             name = _OTHER_NAMES.get(name, name)
             if name not in known:
                 raise unknown_function(expression, name, known)
@@ -559,7 +559,7 @@ def of_groups(
         if aggregate.needs_content:
             raise DeclarationError(f"aggregate {result}={aggregate} needs the rows themselves; groups have none")
     options = (("names", tuple(aggregates)), ("top", top), ("by", name if by is not None else None), ("falls", falls))
-    parts = tuple(one.over(aggregates) for one in aggregates.values())
+    parts = tuple(part.over(aggregates) for part in aggregates.values())
     return Aggregate(kind=GROUPS, columns=tuple(columns), parts=parts, options=options)
 
 
@@ -681,7 +681,7 @@ def __getattr__(name: str) -> Any:
     """Raise `AttributeError` that names the aggregate that was meant."""
     if name.startswith("__"):
         raise AttributeError(name)
-    names = [one for one in __all__ if one[0].islower()]
+    names = [function for function in __all__ if function[0].islower()]
     hint = f"; did you mean {_OTHER_NAMES[name]!r}?" if name in _OTHER_NAMES else did_you_mean(name, names)
     only = f", only {', '.join(names)}."
     raise AttributeError(

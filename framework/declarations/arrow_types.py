@@ -67,7 +67,7 @@ def _arrow_type(declared: Any) -> pa.DataType:
     if isinstance(declared, str):
         return named_type(declared)
     if get_origin(declared) in (list, dict):
-        inner = [_arrow_type(one) for one in get_args(declared)]
+        inner = [_arrow_type(argument) for argument in get_args(declared)]
         return pa.list_(*inner) if get_origin(declared) is list else pa.map_(*inner)
     if hasattr(declared, "simpleString"):  # of Spark, which is not imported here; by its class as well
         return named_type((declared() if isinstance(declared, type) else declared).simpleString())
@@ -92,7 +92,7 @@ def named_type(name: str) -> pa.DataType:
             return pa.struct(_named_fields(inner))
         if len(inner) != (2 if outer == "map" else 1):
             raise ValueError(f"{name!r} has {len(inner)} types within")
-        within = [named_type(one.strip().removeprefix("item:").removeprefix("element:")) for one in inner]
+        within = [named_type(text.strip().removeprefix("item:").removeprefix("element:")) for text in inner]
         return pa.map_(*within) if outer == "map" else pa.list_(*within)
     if decimal := _DECIMAL.fullmatch(name):
         return pa.decimal128(int(decimal[1] or 10), int(decimal[2] or 0))
@@ -113,12 +113,12 @@ def named_columns(text: str) -> pa.Schema:
 
 
 def _named_fields(texts: Iterable[str]) -> list[pa.Field]:
-    found = []
+    fields = []
     for text in texts:
         if (named := _FIELD.fullmatch(text)) is None:
             raise ValueError(f"{text.strip()!r} is no name with a type")
-        found.append(pa.field(named[1].strip("`"), named_type(named[2])))
-    return found
+        fields.append(pa.field(named[1].strip("`"), named_type(named[2])))
+    return fields
 
 
 def _split_at_commas(text: str) -> list[str]:
@@ -155,7 +155,7 @@ def _with_dicts(value: Any, kind: pa.DataType) -> Any:
     if pa.types.is_struct(kind):
         return {field.name: _with_dicts(value[field.name], field.type) for field in kind}
     if not pa.types.is_map(kind):
-        return [_with_dicts(one, kind.value_type) for one in value]
+        return [_with_dicts(inner_value, kind.value_type) for inner_value in value]
     pairs = [(key, _with_dicts(item, kind.item_type)) for key, item in value]
     return pairs if pa.types.is_nested(kind.key_type) else dict(pairs)  # a struct can be no key of a dict
 
@@ -251,7 +251,7 @@ def has_void_inside(kind: pa.DataType) -> bool:
     (True, False)
     """
     inner = [kind.field(place).type for place in range(kind.num_fields)]
-    return any(pa.types.is_null(one) or has_void_inside(one) for one in inner)
+    return any(pa.types.is_null(inner_type) or has_void_inside(inner_type) for inner_type in inner)
 
 
 def _is_whole(value: Any) -> bool:
@@ -265,13 +265,13 @@ def _parts(value: Any, kind: pa.DataType) -> list[tuple[Iterable[Any], pa.DataTy
     if pa.types.is_struct(kind):
         fields = [kind.field(place) for place in range(kind.num_fields)]
         if isinstance(value, tuple):
-            return [([one], field.type) for one, field in zip(value, fields, strict=False)]
+            return [([field_value], field.type) for field_value, field in zip(value, fields, strict=False)]
         named = dict(_pairs(value))
         if unknown := [name for name in named if name not in {field.name for field in fields}]:
             raise pa.ArrowInvalid(f"{value} has {unknown[0]!r}, which is no field of {kind}, and would be left out")
         return [([named.get(field.name)], field.type) for field in fields]
     if pa.types.is_map(kind):
-        if _is_list(value) and not all(isinstance(one, tuple | Mapping) for one in value):
+        if _is_list(value) and not all(isinstance(pair, tuple | Mapping) for pair in value):
             raise pa.ArrowInvalid(f"{value} has an entry that is no pair of a key and a value, as {kind} takes")
         pairs = _pairs(value)
         return [([key for key, _ in pairs], kind.key_type), ([item for _, item in pairs], kind.item_type)]

@@ -159,16 +159,16 @@ def _known_zone(zone: object) -> str:
     names = {name.lower(): name for name in available_timezones()}
     near = get_close_matches(str(zone).lower().replace(" ", "_"), names, n=3)
     cities = {name.rpartition("/")[2]: name for name in names if "/" in name}
-    near += [cities[one] for one in get_close_matches(str(zone).lower().replace(" ", "_"), cities, n=3)]
-    known = [names[one] for one in dict.fromkeys(near)][:3]
+    near += [cities[city] for city in get_close_matches(str(zone).lower().replace(" ", "_"), cities, n=3)]
+    known = [names[near_name] for near_name in dict.fromkeys(near)][:3]
     advice = f"did you mean {' or '.join(map(repr, known))}?" if known else "give one such as 'America/New_York'"
     raise DeclarationError(f"zone is {zone!r}, which is no time zone that this machine knows; {advice}")
 
 
 def zone_data(zone: str) -> str:
     """Return the file of a zone that `zoneinfo` reads, compressed, as text."""
-    found = (Path(folder, zone) for folder in zoneinfo.TZPATH)
-    path = next((one for one in found if one.is_file()), None)
+    candidates = (Path(folder, zone) for folder in zoneinfo.TZPATH)
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
     packaged = importlib.resources.files("tzdata").joinpath("zoneinfo", *zone.split("/")) if path is None else path
     return b85encode(zlib.compress(packaged.read_bytes(), 9)).decode()
 

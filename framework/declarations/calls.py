@@ -192,8 +192,8 @@ def options_of(window: type[WindowOptions]) -> frozenset[str]:
         if "__init__" not in vars(base):
             continue
         own = vars(base)["__init__"]
-        options |= {one.name for one in _parameters(own)}
-        if all(one.kind is not one.VAR_KEYWORD for one in inspect.signature(own).parameters.values()):
+        options |= {parameter.name for parameter in _parameters(own)}
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in inspect.signature(own).parameters.values()):
             break
     return frozenset(options - window.refused.keys())
 
@@ -208,8 +208,8 @@ def meant_by(name: str, options: Sequence[str]) -> str:
     """
     if hint := meant_as_option(name, options):
         return hint
-    if one := _option_elsewhere(name):
-        return f"; {one} is for {_ELSEWHERE[one]}"
+    if option := _option_elsewhere(name):
+        return f"; {option} is for {_ELSEWHERE[option]}"
     if hint := did_you_mean(name, options):
         return hint
     return f"; it takes {', '.join(options)}" if options else "; it takes none by name"
@@ -217,7 +217,7 @@ def meant_by(name: str, options: Sequence[str]) -> str:
 
 def meant_as_option(name: str, options: Sequence[str]) -> str:
     """Return `; did you mean 'x'?` with the option that others call so; empty if there is none."""
-    return next((f"; did you mean {one!r}?" for one in _candidates(name) if one in options), "")
+    return next((f"; did you mean {candidate!r}?" for candidate in _candidates(name) if candidate in options), "")
 
 
 def call_with_option(name: str) -> str:
@@ -230,7 +230,7 @@ def call_with_option(name: str) -> str:
 
 
 def _option_elsewhere(name: str) -> str:
-    return next((one for one in _candidates(name) if one in _ELSEWHERE), "")
+    return next((candidate for candidate in _candidates(name) if candidate in _ELSEWHERE), "")
 
 
 def as_ours(name: str) -> str:
@@ -258,24 +258,37 @@ def _refusal(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str
         return None
     parameters = [*_parameters(function)]
     has_self = next(iter(inspect.signature(function).parameters), "") == "self"
-    given, by_name = args[has_self:], {one.name for one in parameters if one.kind is not one.POSITIONAL_ONLY}
+    given, by_name = (
+        args[has_self:],
+        {parameter.name for parameter in parameters if parameter.kind is not parameter.POSITIONAL_ONLY},
+    )
     name, options = _name(function, args), _options(function, args)
     for keyword in kwargs:
         if keyword not in by_name:
             return _without_option(name, keyword, options)
-    placed = [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    placed = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
     if len(given) > len(placed):
         extra = ", ".join(map(reprlib.repr, given[len(placed) :]))
-        others = [f"{one}=" for one in options if one not in placed]
+        others = [f"{option}=" for option in options if option not in placed]
         shown = ", ".join(others[:_SHOWN] + ["..."] * (len(others) > _SHOWN))
-        takes_any = any(one.kind is one.VAR_KEYWORD for one in inspect.signature(function).parameters.values())
+        takes_any = any(
+            parameter.kind is parameter.VAR_KEYWORD for parameter in inspect.signature(function).parameters.values()
+        )
         advice = f"name it: {shown}" if others else "give it one" if takes_any else "leave it out"
         return f"{name}() got {extra} without a name; {advice}"
-    for one in placed[: len(given)]:
-        if one in kwargs:
-            return f"{name}() got {one} twice, once by its name; give it once"
-    missing = [one.name for one in parameters[len(given) :] if one.default is one.empty and one.name not in kwargs]
-    return f"{name}() is without {' and '.join(missing)}; give {', '.join(f'{one}=...' for one in missing)}"
+    for argument in placed[: len(given)]:
+        if argument in kwargs:
+            return f"{name}() got {argument} twice, once by its name; give it once"
+    missing = [
+        parameter.name
+        for parameter in parameters[len(given) :]
+        if parameter.default is parameter.empty and parameter.name not in kwargs
+    ]
+    return f"{name}() is without {' and '.join(missing)}; give {', '.join(f'{argument}=...' for argument in missing)}"
 
 
 def _without_option(called: str, name: str, options: Sequence[str]) -> str:
@@ -286,7 +299,7 @@ def _refusal_of_window(window: type[WindowOptions], name: str, value: Any) -> st
     if name in window.refused:
         return f"{name} is {value!r}; {window.refused[name]}"
     known = sorted(options_of(window))
-    having = [one.__name__ for one in _WINDOWS if name in options_of(one)]
+    having = [window_class.__name__ for window_class in _WINDOWS if name in options_of(window_class)]
     if not having:
         return _without_option(window.__name__, name, known)
     *others, last = having
@@ -303,11 +316,11 @@ def _name(function: Callable[..., Any], args: Sequence[Any]) -> str:
 
 def _options(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
     """Return the names that a call may have; of a class first its own, then those of its bases."""
-    names = [one.name for one in _parameters(function)]
+    names = [parameter.name for parameter in _parameters(function)]
     if function.__name__ != "__init__":
         return names
     kind = type(args[0])
-    names += [one.name for one in _parameters(kind.__init__)]
+    names += [parameter.name for parameter in _parameters(kind.__init__)]
     own = [name for name in vars(kind).get("__annotations__", {}) if name in names]
     refused = getattr(kind, "refused", ())  # of a window
     return [name for name in dict.fromkeys([*own, *names]) if name not in refused]
@@ -315,10 +328,10 @@ def _options(function: Callable[..., Any], args: Sequence[Any]) -> list[str]:
 
 def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
     """Yield the parameters of a function but for `self`, and for what stands for any others."""
-    for one in inspect.signature(function).parameters.values():
+    for parameter in inspect.signature(function).parameters.values():
         if (
-            one.name != "self"
-            and not one.name.startswith("_")
-            and one.kind not in (one.VAR_KEYWORD, one.VAR_POSITIONAL)
+            parameter.name != "self"
+            and not parameter.name.startswith("_")
+            and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
         ):
-            yield one
+            yield parameter

@@ -63,7 +63,11 @@ def call_text(made: Any, *first: Any, without: Collection[str] = ()) -> str:
     `first` stands first, in place of the fields `without`, where the constructor takes other arguments than fields.
     """
     names = dict.fromkeys(name for kind in type(made).__mro__ for name in get_annotations(kind))
-    known = {one.name: one for one in fields(made) if one.init and one.name not in without}
+    known = {
+        declared_field.name: declared_field
+        for declared_field in fields(made)
+        if declared_field.init and declared_field.name not in without
+    }
     arguments = [*map(_argument, first)]
     for field in (known[name] for name in names if name in known):
         value = getattr(made, field.name)
@@ -230,7 +234,7 @@ def _cell(tag: str, text: str) -> str:
 def _lines(value: Any) -> list[str]:
     """Return a value as lines: those of a mapping below each other, times to the second, in UTC."""
     if isinstance(value, Mapping):
-        return [line for name, one in value.items() for line in _below(f"{name}: ", _lines(one))] or ["none"]
+        return [line for name, inner in value.items() for line in _below(f"{name}: ", _lines(inner))] or ["none"]
     if isinstance(value, datetime):
         return [f"{value:%Y-%m-%d %H:%M:%S} UTC"]
     if isinstance(value, int) and not isinstance(value, bool):
@@ -241,4 +245,4 @@ def _lines(value: Any) -> list[str]:
 
 
 def _below(name: str, lines: list[str]) -> list[str]:
-    return [f"{name if not at else ' ' * len(name)}{one}" for at, one in enumerate(lines)]
+    return [f"{name if not at else ' ' * len(name)}{line}" for at, line in enumerate(lines)]

@@ -190,7 +190,7 @@ def note_user_frames(ours: PanekeeperError, raised: BaseException) -> None:
 
 def _of_the_user(raised: BaseException, stack: traceback.StackSummary) -> traceback.StackSummary:
     frames = [frame for frame, _ in traceback.walk_tb(raised.__traceback__)]
-    kept = [one for one, frame in zip(stack, frames, strict=False) if not _is_own(frame)]
+    kept = [summary for summary, frame in zip(stack, frames, strict=False) if not _is_own(frame)]
     return traceback.StackSummary.from_list(kept)
 
 

@@ -114,8 +114,8 @@ class _Reader:
     def _operation(self, operator: ast.AST, *nodes: ast.expr) -> Term:
         name = _OPERATORS[type(operator)]
         terms = tuple(map(self._term, nodes))
-        for one, node in zip(terms, nodes, strict=True):
-            if one.is_boolean != (name in _OF_BOOLEANS) and one.name != "part":
+        for term, node in zip(terms, nodes, strict=True):
+            if term.is_boolean != (name in _OF_BOOLEANS) and term.name != "part":
                 what = "is a number" if name in _OF_BOOLEANS else "is a condition"
                 raise self._refused(f"has {ast.unparse(node)!r} beside {name!r}", f"that {what}")
         return Term(name, terms)
@@ -127,8 +127,10 @@ class _Reader:
             if node.keywords or not node.args or (wanted and len(node.args) != wanted):
                 raise self._refused(f"has {ast.unparse(node)!r}", f"{name} takes {wanted or 'one or more'} argument(s)")
             return Term(name, tuple(map(self._term, node.args)))
-        arguments = [one.id if isinstance(one, ast.Name) else self._literal(one) for one in node.args]
-        options = {one.arg: self._literal(one.value) for one in node.keywords if one.arg is not None}
+        arguments = [
+            argument.id if isinstance(argument, ast.Name) else self._literal(argument) for argument in node.args
+        ]
+        options = {keyword.arg: self._literal(keyword.value) for keyword in node.keywords if keyword.arg is not None}
         return Term("part", value=self._aggregate(name, arguments, options))
 
     def _literal(self, node: ast.expr) -> Any:

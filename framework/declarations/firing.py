@@ -50,7 +50,7 @@ class Every(Called):
     event_time: Duration | None = None
 
     def __post_init__(self) -> None:
-        given = [one for one in (self.period, self.rows, self.event_time) if one is not None]
+        given = [option for option in (self.period, self.rows, self.event_time) if option is not None]
         if len(given) != 1:
             raise DeclarationError(
                 f"Every() has {len(given) or 'none'} of a duration, rows= and event_time=; give one of them, as in "
@@ -131,17 +131,17 @@ class FiringOptions(Called):
     def _every(self) -> dict[str, Every]:
         """The rules that are declared, by the names of their options."""
         given = {"early": self.early, "refire": self.refire}
-        return {name: one for name, one in given.items() if one is not None}
+        return {name: rule for name, rule in given.items() if rule is not None}
 
     @property
     def fires_by_clock(self) -> bool:
         """Whether some of the firings depend on the wall clock, and so on when rows arrived."""
-        return any(one.period is not None for one in self._every.values())
+        return any(rule.period is not None for rule in self._every.values())
 
     @property
     def fires_at_rows(self) -> bool:
         """Whether some of the firings are at certain rows, so that rows must come one by one."""
-        return any(one.rows is not None for one in self._every.values())
+        return any(rule.rows is not None for rule in self._every.values())
 
     @property
     def forgets(self) -> bool:
@@ -157,7 +157,7 @@ class FiringOptions(Called):
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         emit = {} if self.emit == "on_complete" else {"emit": self.emit}
         results = {} if self.results == "accumulating" else {"results": self.results}
-        return {**emit, **{name: one.declaration() for name, one in self._every.items()}, **results}
+        return {**emit, **{name: rule.declaration() for name, rule in self._every.items()}, **results}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +268,9 @@ class PaneFiringOptions(FiringOptions):
         """Return the options that are not the default: none may change between two runs on one checkpoint."""
         condition = {"fires_when": self.fires_when, "then": self.then}
         fill = {} if self.fill is None else {"fill": self.fill, "fill_for_us": self.fill_for_us}
-        return super().firing_declaration() | fill | {n: one for n, one in condition.items() if one is not None}
+        return (
+            super().firing_declaration() | fill | {n: option for n, option in condition.items() if option is not None}
+        )
 
 
 def require_emit(given: object) -> None:

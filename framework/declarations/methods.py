@@ -20,7 +20,7 @@ def require_plain_methods(instance: object, base: type, instead: str) -> None:
         base: the class or protocol whose methods are called.
         instead: what to do in such a method, as the end of a sentence.
     """
-    declared = [name for kind in base.__mro__[:-1] for name, one in vars(kind).items() if inspect.isfunction(one)]
+    declared = [name for kind in base.__mro__[:-1] for name, member in vars(kind).items() if inspect.isfunction(member)]
     for name in dict.fromkeys(declared):
         if not name.startswith("_"):
             require_plain(getattr(instance, name, None), f"{type(instance).__name__}.{name}()", instead)

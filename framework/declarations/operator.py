@@ -108,7 +108,7 @@ class OperatorWithListeners(Operator):
     def __init__(self, operator: Operator, listeners: tuple[Listener, ...]) -> None:
         self.operator = operator
         self.listeners = listeners
-        self.events = frozenset(operator.events).union(*(one.events for one in listeners))  # type: ignore[misc]
+        self.events = frozenset(operator.events).union(*(listener.events for listener in listeners))  # type: ignore[misc]
 
     def handle_event(self, event: Event, emit: Emit) -> None:
         """Pass the event to each listener and to the operator, if its type is one of theirs."""
@@ -152,10 +152,10 @@ def possible_events(window: Window, *, has_handlers: bool) -> frozenset[EventTyp
         window: the declared window.
         has_handlers: whether the job has state handlers, which may evict partitions in a drain.
     """
-    found = frozenset(next(events for kind, events in _EVENTS.items() if isinstance(window, kind)))
+    possible = frozenset(next(events for kind, events in _EVENTS.items() if isinstance(window, kind)))
     if isinstance(window, EventTimeWindow) or (window.partition_eviction is None and not has_handlers):
-        return found
-    return found | {EventType.PARTITION_EVICTION}
+        return possible
+    return possible | {EventType.PARTITION_EVICTION}
 
 
 def require_possible_event(receiver: Operator | Listener, windows: Iterable[Window], *, has_handlers: bool) -> None:
@@ -178,9 +178,9 @@ def require_possible_event(receiver: Operator | Listener, windows: Iterable[Wind
     for event in receiver.events:
         if not isinstance(event, EventType):
             raise DeclarationError(f"{name}.events contains {event!r}; use members of EventType, as EventType.TRIGGER")
-    possible = frozenset[EventType]().union(*(possible_events(one, has_handlers=has_handlers) for one in windows))
+    possible = frozenset[EventType]().union(*(possible_events(window, has_handlers=has_handlers) for window in windows))
     if possible.isdisjoint(receiver.events):
-        kinds = " and ".join(dict.fromkeys(type(one).__name__ for one in windows))
+        kinds = " and ".join(dict.fromkeys(type(window).__name__ for window in windows))
         results = EventType.EVICTION if EventType.TRIGGER not in possible else EventType.TRIGGER
         raise DeclarationError(
             f"{name}.events is {_names(receiver.events)}, which never happens in a {kinds} window, so handle_event "

@@ -25,11 +25,11 @@ def shown_object(instance: object) -> str:
     >>> shown_object(Limit())
     'Limit(most=3)'
     """
-    plain = {name: one for name, one in getattr(instance, "__dict__", {}).items() if _is_plain(one)}
-    return f"{type(instance).__name__}({', '.join(f'{name}={reprlib.repr(one)}' for name, one in plain.items())})"
+    plain = {name: value for name, value in getattr(instance, "__dict__", {}).items() if _is_plain(value)}
+    return f"{type(instance).__name__}({', '.join(f'{name}={reprlib.repr(value)}' for name, value in plain.items())})"
 
 
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
-        return all(_is_plain(one) for one in value)
+        return all(_is_plain(inner) for inner in value)
     return value is None or isinstance(value, bool | int | float | str)

@@ -312,7 +312,7 @@ class _CountAndTime(Policy):
     time: Time
 
     def __init__(self, *policies: Count | Time) -> None:
-        by_kind = {type(one): one for one in policies}
+        by_kind = {type(policy): policy for policy in policies}
         if len(policies) != len(by_kind) or by_kind.keys() != {Count, Time}:
             name = type(self).__name__
             raise DeclarationError(

@@ -84,7 +84,7 @@ class Step(Displayed):
             return f"{what} yet; {upcoming}"
         if ours or any(name in names for names in _STEPS[: self._place]):
             return f"{what}, which comes before it; {upcoming}"
-        own = [one for one in dir(type(self)) if not one.startswith("_")]
+        own = [method for method in dir(type(self)) if not method.startswith("_")]
         option = call_with_option(name)
         return what + (did_you_mean(name, own) or (f"; write {option}" if option else f"; {upcoming}"))
 

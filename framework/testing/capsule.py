@@ -87,7 +87,7 @@ class Capsule(Result):
         """Return the case with what comes out now as what should come out."""
         after = self.store.copy()
         outcome, parts = KeyGroupRunner(self.spec, after, self.checkpoint).run(self.steps), self.spec.parts
-        results = {name: _or_none(one.results, parts[name].results_schema) for name, one in outcome.parts.items()}
+        results = {name: _or_none(part.results, parts[name].results_schema) for name, part in outcome.parts.items()}
         rejected = _or_none(outcome.rejected, self.spec.rejected_schema)
         return replace(self, results=results, rejected=rejected, after=after)
 
@@ -108,9 +108,9 @@ class Capsule(Result):
             "declaration": spec,
             "checkpoint": to_json(self.checkpoint, needs),
             "state": _store_json(self.store),
-            "steps": [_step_json(one) for one in self.steps],
+            "steps": [_step_json(step) for step in self.steps],
             "expected": {
-                "results": {name: _table_json(one) for name, one in self.results.items()},
+                "results": {name: _table_json(table) for name, table in self.results.items()},
                 "quarantine": _table_json(self.rejected),
                 "state": None if self.after is None else _store_json(self.after),
             },
@@ -144,8 +144,8 @@ class Capsule(Result):
                 spec=spec,
                 checkpoint=from_json(stored["checkpoint"]),
                 store=_store_of(stored["state"]),
-                steps=[_step_of(one) for one in stored["steps"]],
-                results={name: _table_of(one) for name, one in expected["results"].items()},
+                steps=[_step_of(stored_step) for stored_step in stored["steps"]],
+                results={name: _table_of(stored_table) for name, stored_table in expected["results"].items()},
                 rejected=_table_of(expected["quarantine"]),
                 after=None if expected["state"] is None else _store_of(expected["state"]),
                 has_others=stored["has_other_partitions"],
@@ -159,8 +159,8 @@ def _joined(spec: JobSpec) -> JobSpec:
     """Return a spec whose operator and listeners, where they are state handlers, too, are one object as that again."""
     operator: Any = spec.operator
     own = (operator.operator, *operator.listeners) if isinstance(operator, OperatorWithListeners) else (operator,)
-    by_kind: dict[type, Any] = {type(one): one for one in own}
-    return replace(spec, handlers=tuple(by_kind.get(type(one), one) for one in spec.handlers))
+    by_kind: dict[type, Any] = {type(user_object): user_object for user_object in own}
+    return replace(spec, handlers=tuple(by_kind.get(type(handler), handler) for handler in spec.handlers))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,8 +190,10 @@ class CapsuleRun:
     def __str__(self) -> str:
         key = "".join(f" {name}={value}" for name, value in self.capsule.key.items())
         lines = [f"batch {self.capsule.batch} of job {self.capsule.job}{key}: {len(self.results)} firings"]
-        lines += [str(one) for one in self.steps()]
-        return "\n".join([*lines, "equal" if self.is_equal else "differs", *(f"  {one}" for one in self.differences)])
+        lines += [str(step) for step in self.steps()]
+        return "\n".join(
+            [*lines, "equal" if self.is_equal else "differs", *(f"  {difference}" for difference in self.differences)]
+        )
 
 
 def run_capsule(case: str | os.PathLike[str] | Mapping[str, Any]) -> CapsuleRun:
@@ -239,16 +241,16 @@ def _store_of(stored: Mapping[str, Any]) -> MemoryStore:
 
 def _step_json(step: Step) -> dict[str, Any]:
     needs: set[str] = set()
-    plain = {name: one for name, one in vars(step).items() if not isinstance(one, pa.Table)}
-    tables = {name: _table_json(one) for name, one in vars(step).items() if isinstance(one, pa.Table)}
-    return {"step": type(step).__name__, **{name: to_json(one, needs) for name, one in plain.items()}, **tables}
+    plain = {name: value for name, value in vars(step).items() if not isinstance(value, pa.Table)}
+    tables = {name: _table_json(value) for name, value in vars(step).items() if isinstance(value, pa.Table)}
+    return {"step": type(step).__name__, **{name: to_json(value, needs) for name, value in plain.items()}, **tables}
 
 
 def _step_of(stored: Mapping[str, Any]) -> Step:
     kinds = {kind.__name__: kind for kind in (*core_steps.PortStep.__args__, core_steps.EventTimeProgress)}
-    given = {name: one for name, one in stored.items() if name != "step"}
-    tables = {name: _table_of(one) for name, one in given.items() if isinstance(one, dict) and "columns" in one}
-    plain = {name: from_json(one) for name, one in given.items() if name not in tables}
+    given = {name: value for name, value in stored.items() if name != "step"}
+    tables = {name: _table_of(value) for name, value in given.items() if isinstance(value, dict) and "columns" in value}
+    plain = {name: from_json(value) for name, value in given.items() if name not in tables}
     step: Step = kinds[stored["step"]](**plain, **tables)
     return step
 
@@ -262,7 +264,9 @@ def _table_of(stored: Mapping[str, Any]) -> pa.Table:
     schema = from_json({"schema": stored["schema"]})
     if not len(schema):
         return pa.table({"": pa.nulls(stored["rows"])}).select([])
-    columns = [_column_of(one, field.type) for one, field in zip(stored["columns"], schema, strict=True)]
+    columns = [
+        _column_of(stored_column, field.type) for stored_column, field in zip(stored["columns"], schema, strict=True)
+    ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -279,7 +283,7 @@ def _column_json(column: pa.ChunkedArray) -> Any:
     if (plain := _as_plain(kind)) is not None:
         return column.cast(plain).to_pylist()
     if pa.types.is_float64(kind):
-        return [to_json(one, set()) for one in column.to_pylist()]
+        return [to_json(number, set()) for number in column.to_pylist()]
     sink = pa.BufferOutputStream()
     table = pa.table({"": column})
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -293,4 +297,4 @@ def _column_of(stored: Any, kind: pa.DataType) -> pa.Array:
         return table.column(0).combine_chunks()
     if (plain := _as_plain(kind)) is not None:
         return pa.array(stored, plain).cast(kind)
-    return pa.array([from_json(one) for one in stored], kind)
+    return pa.array([from_json(stored_number) for stored_number in stored], kind)

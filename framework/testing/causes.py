@@ -45,8 +45,8 @@ def likeliest_cause(job: ScriptedJob, plays_alike: Callable[[], bool]) -> str:
 
 
 def _by_declaration(spec: JobSpec) -> str:
-    for one in spec.ports:
-        for part in one.parts.values():
+    for port in spec.ports:
+        for part in port.parts.values():
             if getattr(part.window, "emit", None) == "on_update":
                 return (
                     'emit="on_update" fires after each micro-batch, so its firings depend on them; '
@@ -99,7 +99,7 @@ class _Runner(KeyGroupRunner):
 
 def _objects(spec: JobSpec) -> list[Any]:
     """Return the objects of the user's that may have attributes, each once, in one order."""
-    return list({id(one): one for one in _each_object(spec)}.values())
+    return list({id(owner): owner for owner in _each_object(spec)}.values())
 
 
 def _each_object(spec: JobSpec) -> Iterator[Any]:
@@ -109,29 +109,29 @@ def _each_object(spec: JobSpec) -> Iterator[Any]:
         yield spec.operator
     yield from spec.handlers
     for part in spec.parts.values():
-        yield from (one.user for one in (part.aggregates or {}).values() if one.user is not None)
+        yield from (aggregate.user for aggregate in (part.aggregates or {}).values() if aggregate.user is not None)
 
 
 def _attributes(spec: JobSpec) -> dict[_Attribute, Any]:
     """Return a copy of all attributes of the user's objects; without those that cannot be copied."""
-    found: dict[_Attribute, Any] = {}
-    for place, one in enumerate(_objects(spec)):
-        for name, value in getattr(one, "__dict__", {}).items():
+    attributes: dict[_Attribute, Any] = {}
+    for place, owner in enumerate(_objects(spec)):
+        for name, value in getattr(owner, "__dict__", {}).items():
             try:
-                found[place, name] = cloudpickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
+                attributes[place, name] = cloudpickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
             except Exception:  # noqa: BLE001, S112 -- of the user's objects: whatever they raise
                 continue
-    return found
+    return attributes
 
 
-def _is_same(one: Any, two: Any) -> bool:
+def _is_same(old_value: Any, new_value: Any) -> bool:
     """Whether two values are equal; of those that cannot say it, whether they are stored as the same bytes."""
     try:
-        if bool(one == two):
+        if bool(old_value == new_value):
             return True
     except Exception:  # noqa: BLE001, S110 -- an array is neither
         pass
-    return bool(cloudpickle.dumps(one) == cloudpickle.dumps(two))  # type: ignore[no-untyped-call]
+    return bool(cloudpickle.dumps(old_value) == cloudpickle.dumps(new_value))  # type: ignore[no-untyped-call]
 
 
 def _said_of(owner: Any, name: str) -> str:

@@ -27,13 +27,13 @@ def difference(expected: Iterable[Mapping[str, Any]], got: Iterable[Mapping[str,
     if missing or extra:
         return f"keys and panes differ: only expected {missing[:3]}, only got {extra[:3]}"
     for place, wanted in expected_groups.items():
-        found = got_groups[place]
-        for number, (a, b) in enumerate(zip(wanted, found, strict=False)):
+        got_entries = got_groups[place]
+        for number, (a, b) in enumerate(zip(wanted, got_entries, strict=False)):
             if len(a) != len(b) or any(x is not None and x != y for x, y in zip(a, b, strict=True)):
                 return f"{place} entry {number}: expected {a}, got {b}"
-        if len(wanted) != len(found):
-            longer = (wanted if len(wanted) > len(found) else found)[min(len(wanted), len(found))]
-            return f"{place}: {len(wanted)} entries expected, {len(found)} got; the first over: {longer}"
+        if len(wanted) != len(got_entries):
+            longer = (wanted if len(wanted) > len(got_entries) else got_entries)[min(len(wanted), len(got_entries))]
+            return f"{place}: {len(wanted)} entries expected, {len(got_entries)} got; the first over: {longer}"
     return None
 
 

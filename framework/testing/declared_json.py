@@ -47,11 +47,11 @@ _PLAIN = (
     _Form(
         pa.DataType,
         "type",
-        lambda one: _schema_text(pa.schema([pa.field("", one)])),
-        lambda one: _schema_of(one).field(0).type,
+        lambda data_type: _schema_text(pa.schema([pa.field("", data_type)])),
+        lambda text: _schema_of(text).field(0).type,
     ),
-    _Form(bytes, "bytes", lambda one: base64.b64encode(one).decode(), base64.b64decode),
-    _Form(timedelta, "us", lambda one: one // timedelta(microseconds=1), lambda one: timedelta(microseconds=one)),
+    _Form(bytes, "bytes", lambda data: base64.b64encode(data).decode(), base64.b64decode),
+    _Form(timedelta, "us", lambda span: span // timedelta(microseconds=1), lambda us: timedelta(microseconds=us)),
     _Form(datetime, "datetime", datetime.isoformat, datetime.fromisoformat),
     _Form(date, "date", date.isoformat, date.fromisoformat),
     _Form(Decimal, "decimal", str, Decimal),
@@ -84,18 +84,18 @@ def to_json(value: Any, needs: set[str]) -> Any:
 
 def _container(value: Any, needs: set[str]) -> Any:
     if isinstance(value, list):
-        return [to_json(one, needs) for one in value]
+        return [to_json(member, needs) for member in value]
     if isinstance(value, tuple | set | frozenset):
         items = value if isinstance(value, tuple) else sorted(value, key=repr)
         name = "tuple" if isinstance(value, tuple) else "set" if isinstance(value, set) else "frozenset"
-        return {name: [to_json(one, needs) for one in items]}
-    return {"dict": [[to_json(name, needs), to_json(one, needs)] for name, one in value.items()]}
+        return {name: [to_json(member, needs) for member in items]}
+    return {"dict": [[to_json(name, needs), to_json(member, needs)] for name, member in value.items()]}
 
 
 def from_json(value: Any) -> Any:
     """Return the value that `to_json` was given. Raises `DeclarationError` for code that cannot be imported."""
     if isinstance(value, list):
-        return [from_json(one) for one in value]
+        return [from_json(member) for member in value]
     if not isinstance(value, dict):
         return value
     ((name, given),) = value.items()
@@ -107,8 +107,8 @@ def from_json(value: Any) -> Any:
 
 def _object_of(given: tuple[str, Mapping[str, Any]]) -> Any:
     made = object.__new__(_imported(given[0]))
-    for name, one in given[1].items():
-        object.__setattr__(made, name, from_json(one))  # of a frozen one, too; it was checked where it was declared
+    for name, stored in given[1].items():
+        object.__setattr__(made, name, from_json(stored))  # of a frozen one, too; it was checked where it was declared
     return made
 
 
@@ -120,7 +120,7 @@ _READ: dict[str, Callable[[Any], Any]] = {
     "tuple": lambda given: tuple(map(from_json, given)),
     "set": lambda given: {*map(from_json, given)},
     "frozenset": lambda given: frozenset(map(from_json, given)),
-    "dict": lambda given: {from_json(name): from_json(one) for name, one in given},
+    "dict": lambda given: {from_json(name): from_json(member) for name, member in given},
     "enum": lambda given: _imported(given[0])[given[1]],
     "import": _named,
     "object": _object_of,
@@ -130,15 +130,15 @@ _READ: dict[str, Callable[[Any], Any]] = {
 def _state(value: Any, needs: set[str]) -> Mapping[str, Any]:
     """Return the fields of an object. Raises `DeclarationError` if it is more than these."""
     if is_dataclass(value):
-        return {one.name: to_json(getattr(value, one.name), needs) for one in fields(value)}
+        return {field.name: to_json(getattr(value, field.name), needs) for field in fields(value)}
     kind: Any = type(value)
-    has_slots = any(getattr(one, "__slots__", ()) for one in kind.__mro__)
+    has_slots = any(getattr(base, "__slots__", ()) for base in kind.__mro__)
     if not hasattr(value, "__dict__") or has_slots or kind.__reduce__ is not object.__reduce__:
         raise DeclarationError(
             f"a capsule cannot hold {value!r}, an object of {kind.__module__}.{kind.__qualname__}, which is more than "
             "its attributes; make it in the code of the operator or aggregate, in place of keeping it there"
         )
-    return {name: to_json(one, needs) for name, one in vars(value).items()}
+    return {name: to_json(attribute, needs) for name, attribute in vars(value).items()}
 
 
 def _place(code: Any, needs: set[str]) -> str:

@@ -91,10 +91,10 @@ def draw(declaration: Window | Mapping[str, Any], rows: Sequence[Any] | None = N
     given = dict(declaration) if isinstance(declaration, Mapping) else None
     window = declaration if given is None else given.get("window")
     if not isinstance(window, Window) or (given is not None and not given.get("aggregates")):
-        found = type(declaration).__name__ if given is None else f"a dict of {', '.join(given) or 'nothing'}"
+        description = type(declaration).__name__ if given is None else f"a dict of {', '.join(given) or 'nothing'}"
         raise DeclarationError(
             "draw() takes a window, as draw(TimeInterval(60)), or a dict of the arguments of run() with window and "
-            f"aggregates, with rows; this is {found}"
+            f"aggregates, with rows; this is {description}"
         )
     if given is not None:
         require_dict("aggregates", given["aggregates"], '{"n": agg.count()}')
@@ -119,8 +119,8 @@ def draw(declaration: Window | Mapping[str, Any], rows: Sequence[Any] | None = N
 def _require_known_columns(rows: Sequence[Any], schema: Any, *, is_alone: bool) -> None:
     """Raise `DeclarationError` for a column of a row that the schema does not have; `is_alone`: of a window alone."""
     known = columns_of(schema, "draw()").names
-    for one in _items(rows):
-        unknown = next((name for name in one if name not in known), None) if isinstance(one, Mapping) else None
+    for item in _items(rows):
+        unknown = next((name for name in item if name not in known), None) if isinstance(item, Mapping) else None
         if unknown is not None and is_alone:
             raise DeclarationError(
                 f"a row has the unknown column {unknown!r}: those of a window alone are {' and '.join(known)}; to draw "
@@ -133,7 +133,7 @@ def _require_known_columns(rows: Sequence[Any], schema: Any, *, is_alone: bool) 
 
 def _items(rows: Sequence[Any]) -> list[Any]:
     """Return what happens, item by item."""
-    return [one for item in rows for one in (item if isinstance(item, list | tuple) else [item])]
+    return [row_or_step for item in rows for row_or_step in (item if isinstance(item, list | tuple) else [item])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,15 +159,18 @@ class _Played:
         from pyspark.sql.types import LongType
 
         items = _items(rows)
-        numbered = [{**one, _ROW: number} if isinstance(one, Mapping) else one for number, one in enumerate(items)]
+        numbered = [{**item, _ROW: number} if isinstance(item, Mapping) else item for number, item in enumerate(items)]
         columns = columns_of(declaration.get("schema"), "draw()").add(_ROW, LongType())
-        found = {**declaration["aggregates"], **({} if declaration.get("event_time") else {_ROW: agg.collect(_ROW)})}
+        aggregates = {
+            **declaration["aggregates"],
+            **({} if declaration.get("event_time") else {_ROW: agg.collect(_ROW)}),
+        }
         keys = declaration.get("partition_by") or ()
         return cls(
             items=items,
             results=run(
-                **declaration | {"schema": columns, "aggregates": found},
-                script=[[one] if isinstance(one, Mapping) else one for one in numbered],
+                **declaration | {"schema": columns, "aggregates": aggregates},
+                script=[[item] if isinstance(item, Mapping) else item for item in numbered],
             ),
             keys=(keys,) if isinstance(keys, str) else tuple(keys),
             event_time=declaration.get("event_time") or "",
@@ -181,23 +184,23 @@ class _Played:
 
     def times(self) -> dict[int, int]:
         """Return the event time, us, of each item that is a row with one."""
-        times = ((at, one.get(self.event_time)) for at, one in enumerate(self.items) if isinstance(one, Mapping))
+        times = ((at, item.get(self.event_time)) for at, item in enumerate(self.items) if isinstance(item, Mapping))
         return {at: time_us(time, self.event_time) for at, time in times if time is not None}
 
     def watermarks(self) -> list[int | None]:
         """Return the watermark, us, at each item."""
         times, refused = self.times(), self.refused
-        if any(isinstance(one, Watermark) for one in self.items):
-            found, now = list[int | None](), None
-            for one in self.items:
-                now = one.us if isinstance(one, Watermark) else now
-                found.append(now)
-            return found
+        if any(isinstance(item, Watermark) for item in self.items):
+            marks, now = list[int | None](), None
+            for item in self.items:
+                now = item.us if isinstance(item, Watermark) else now
+                marks.append(now)
+            return marks
         good = [
             time if at not in refused or refused[at] == "LATE" else None for at, time in _by_item(times, self.items)
         ]
         latest = [max((time for time in good[:at] if time is not None), default=None) for at in range(len(good))]
-        return [watermark_behind(one, self.delay_us) for one in latest]
+        return [watermark_behind(latest_us, self.delay_us) for latest_us in latest]
 
     def text(self, result: Mapping[str, Any]) -> str:
         """Return what a firing says."""
@@ -210,7 +213,11 @@ class _Played:
     def is_replaced(self, start: int, key: str) -> bool:
         """Whether a session became part of one that begins at another time."""
         others = (row for row in self.results if _bounds(row)[0] != start and self.key(row) == key)
-        return any(start == time_us(one, "replaces") for row in others for one in row.get("replaces") or ())
+        return any(
+            start == time_us(replaced_start, "replaces")
+            for row in others
+            for replaced_start in row.get("replaces") or ()
+        )
 
     def key(self, result: Mapping[str, Any]) -> str:
         """Return the partition of a result."""
@@ -275,7 +282,7 @@ def _drawn_panes(window: EventTimeWindow, played: _Played) -> str:
     for us in (min(ends), max(ends)):
         canvas.text("m", x(us), bottom + 18, _clock(us), "middle")
     y, lanes = bottom + 28.0, dict[Any, list[Mapping[str, Any]]]()
-    for (start, end), row in sorted(bounds, key=lambda one: (one[0][0], played.key(one[1]))):
+    for (start, end), row in sorted(bounds, key=lambda bounded_row: (bounded_row[0][0], played.key(bounded_row[1]))):
         lanes.setdefault((start, played.key(row), isinstance(window, Session) or end), []).append(row)
     for (start, key, _), rows in sorted(lanes.items()):
         end = _bounds(rows[-1])[1]
@@ -320,12 +327,12 @@ def _drawn_rows(window: ArrivalWindow, played: _Played) -> str:
             canvas.text("m", places[at], y - 14, _named(item), "middle")
     y += 16
     for row in played.results:
-        found = [places[at] for at in row[_ROW] or []]
+        row_places = [places[at] for at in row[_ROW] or []]
         canvas.text("t", 12, y + 16, f"{played.key(row)} {played.text(row)}".strip())
-        if found:
-            canvas.rect("pane", min(found) - 9, y + 2, max(found) - min(found) + 18, _LANE - 6, 'rx="3"')
-        for one in found:
-            canvas.dot("row", one, y + _LANE / 2 - 1)
+        if row_places:
+            canvas.rect("pane", min(row_places) - 9, y + 2, max(row_places) - min(row_places) + 18, _LANE - 6, 'rx="3"')
+        for place in row_places:
+            canvas.dot("row", place, y + _LANE / 2 - 1)
         y += _LANE
     return canvas.page(_legend(canvas, y + 18, has_panes=False))
 
@@ -377,11 +384,11 @@ def _example(window: Window) -> tuple[list[Any], str]:
         return _timed(window.difference_us, 1.2, 1.6, 2.1, *marks), ""
     if isinstance(window, TimeInterval):
         return _example_of_panes(window), ""
-    policies = [one for name in ("evict", "trigger") for one in _policies(getattr(window, name, None))]
-    spans = [to_us(one.size, "Time") for one in policies if isinstance(one, Time)]
+    policies = [policy for name in ("evict", "trigger") for policy in _policies(getattr(window, name, None))]
+    spans = [to_us(policy.size, "Time") for policy in policies if isinstance(policy, Time)]
     if isinstance(window, Batched) and window.within is not None:
         spans = [to_us(window.every, "every")]
-    deltas = {one.attribute: one.size for one in policies if isinstance(one, Delta)}
+    deltas = {policy.attribute: policy.size for policy in policies if isinstance(policy, Delta)}
     sizes = {name: size for name, size in deltas.items() if isinstance(size, int | float)}
     if sizes != deltas:
         raise DeclarationError(
@@ -397,7 +404,7 @@ def _example(window: Window) -> tuple[list[Any], str]:
 
 def _policies(policy: Any) -> list[Any]:
     """Return a policy, or those of which it is made."""
-    inner = [one for one in vars(policy).values() if isinstance(one, Time | Delta)] if policy is not None else []
+    inner = [part for part in vars(policy).values() if isinstance(part, Time | Delta)] if policy is not None else []
     return inner or ([] if policy is None else [policy])
 
 
@@ -407,7 +414,7 @@ def _timed(unit: int, *items: Any, first: int = 0) -> list[Any]:
     def at(part: Any) -> float:
         return float((first + round(part * unit)) / 1_000_000)
 
-    return [Watermark(at(one.to)) if isinstance(one, Watermark) else {"at": at(one), "n": 1} for one in items]
+    return [Watermark(at(item.to)) if isinstance(item, Watermark) else {"at": at(item), "n": 1} for item in items]
 
 
 def _example_of_panes(window: TimeInterval) -> list[Any]:

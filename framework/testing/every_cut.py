@@ -196,8 +196,8 @@ class _Case:
         if not isinstance(items[0], _Row) and len(items) == 1:
             return items[0]
         if self.ports == (None,):
-            return [one.row if isinstance(one, _Row) else one for one in items]
-        named = {name: [one.row for one in items if one.port == port] for port, name in enumerate(self.ports)}
+            return [item.row if isinstance(item, _Row) else item for item in items]
+        named = {name: [item.row for item in items if item.port == port] for port, name in enumerate(self.ports)}
         return {name: rows for name, rows in named.items() if rows}
 
     def without(self, first: int, last: int) -> _Case:
@@ -232,13 +232,16 @@ def _read(declared: ScriptedJob, script: Sequence[Any]) -> _Case:
     items, ends = list[Any](), list[_End]()
     for item in batches:
         if isinstance(item, Step):
-            found: list[Any] = [item]
+            batch_items: list[Any] = [item]
         elif is_one:
-            found = [one if isinstance(one, Clock | Watermark) else _Row(0, one) for one in item]
+            batch_items = [
+                row_or_step if isinstance(row_or_step, Clock | Watermark) else _Row(0, row_or_step)
+                for row_or_step in item
+            ]
         else:
-            found = [_Row(port, row) for port, name in enumerate(names) for row in item.get(name, [])]
-        items += found
-        ends += [*[_End.NONE] * (len(found) - 1), _End.CUT] if found else []
+            batch_items = [_Row(port, row) for port, name in enumerate(names) for row in item.get(name, [])]
+        items += batch_items
+        ends += [*[_End.NONE] * (len(batch_items) - 1), _End.CUT] if batch_items else []
     case = _Case(items=tuple(items), ends=tuple(ends), ports=names)
     return _following_rows(case, declared) if follows_rows else case
 
@@ -328,16 +331,16 @@ class _Plays:
     def require_no_error(self, case: _Case) -> None:
         """Raise `AssertionError` if a function of the user's raises, unless that is allowed."""
         __tracebackhide__ = True
-        found = self._outcome(case)
+        outcome = self._outcome(case)
         if self._allow_errors:
             return
-        if found.error is not None:
+        if outcome.error is not None:
             raise AssertionError(
                 "a function of yours raised, or a row cannot be computed; if the test expects that, give "
-                f"allow_errors=True. What was raised: {user_traceback(found.error)}"
+                f"allow_errors=True. What was raised: {user_traceback(outcome.error)}"
             ) from None
-        if found.results is not None:
-            found.results.require_no_user_error()
+        if outcome.results is not None:
+            outcome.results.require_no_user_error()
 
     def require_same(self, cases: Iterator[_Case], other: Callable[[_Case], _Case], names: tuple[str, str]) -> None:
         """Raise `AssertionError` for the first case whose results are not those of the other way to play it."""
@@ -348,18 +351,18 @@ class _Plays:
 
         for case in cases:
             if difference(case) is not None:
-                small = _smallest(case, lambda one: difference(one) is not None)
-                found, cause = difference(small) or "", self._cause(small)
-                raise AssertionError(_message(other(small), small, found, cause, names))
+                small = _smallest(case, lambda candidate: difference(candidate) is not None)
+                difference_text, cause = difference(small) or "", self._cause(small)
+                raise AssertionError(_message(other(small), small, difference_text, cause, names))
 
     def _cause(self, case: _Case) -> str:
         from panekeeper.framework.testing.causes import likeliest_cause
 
-        one, two = self._play(case), self._play(case)
-        if one.error is not None:
+        first_outcome, second_outcome = self._play(case), self._play(case)
+        if first_outcome.error is not None:
             return ""  # what it says is the cause
         job = with_script(self._declared, case.script())
-        return likeliest_cause(job, lambda: _difference(one.rows, two.rows, ("", "")) is None)
+        return likeliest_cause(job, lambda: _difference(first_outcome.rows, second_outcome.rows, ("", "")) is None)
 
     def _outcome(self, case: _Case) -> _Outcome:
         """Return what comes of a case, played once."""
@@ -382,31 +385,33 @@ class _Plays:
 
 def _rows(results: Results, spec: JobSpec) -> dict[str, list[_Shown]]:
     """Return the rows of the log by their place, and those of the quarantine; values as text, so that NaN is equal."""
-    found = dict[str, list[_Shown]]()
+    rows_by_place = dict[str, list[_Shown]]()
     for window, rows in (results.windows or {"": results}).items():
         of = [f"window {window}"] if window else []
         for row in rows:
             place = [name for name in (*spec.keys.names, *_PLACE) if name in row]
             shown = {name: _text(value) for name, value in row.items() if name not in {*_BY_BATCH, *place}}
             named = (f"{name}={_text(row[name])}" for name in place)
-            found.setdefault(", ".join([*of, *named]) or "the log", []).append(shown)
+            rows_by_place.setdefault(", ".join([*of, *named]) or "the log", []).append(shown)
     if spec.join is not None:  # pairs of one time are in no order
-        found = {place: sorted(rows, key=repr) for place, rows in found.items()}
+        rows_by_place = {place: sorted(rows, key=repr) for place, rows in rows_by_place.items()}
     refused: list[_Shown] = [
         {name: _text(row[name]) for name in ("port", "window", "reason", "event_time", "row") if name in row}
         for row in results.quarantine
     ]
-    return found | ({"the quarantine": sorted(refused, key=repr)} if refused else {})
+    return rows_by_place | ({"the quarantine": sorted(refused, key=repr)} if refused else {})
 
 
 def _text(value: Any) -> str:
     return value.isoformat(" ") if isinstance(value, datetime) else repr(value)
 
 
-def _difference(one: Mapping[str, list[_Shown]], two: Mapping[str, list[_Shown]], names: tuple[str, str]) -> str | None:
+def _difference(
+    first_rows: Mapping[str, list[_Shown]], second_rows: Mapping[str, list[_Shown]], names: tuple[str, str]
+) -> str | None:
     """Return the first difference in words, with the columns that differ; None if there is none."""
-    for place in dict.fromkeys((*one, *two)):
-        for first, second in zip_longest(one.get(place, []), two.get(place, [])):
+    for place in dict.fromkeys((*first_rows, *second_rows)):
+        for first, second in zip_longest(first_rows.get(place, []), second_rows.get(place, [])):
             if first != second:
                 width = max(map(len, names))
                 shown = _shown(first, second), _shown(second, first)
@@ -427,13 +432,13 @@ def _smallest(case: _Case, differs: Callable[[_Case], bool]) -> _Case:
     """Return a case that differs still, from which no item and no end can be left out; or the best after many runs."""
     runs = 0
 
-    def is_smaller(one: _Case) -> bool:
+    def is_smaller(candidate: _Case) -> bool:
         nonlocal runs
         runs += 1
-        keeps_time = any(isinstance(item, Watermark) for item in one.items) or not any(
+        keeps_time = any(isinstance(item, Watermark) for item in candidate.items) or not any(
             isinstance(item, Watermark) for item in case.items
         )  # else the watermark would follow the rows, and so the micro-batches
-        return keeps_time and runs <= _MOST_RUNS and differs(one)
+        return keeps_time and runs <= _MOST_RUNS and differs(candidate)
 
     size = len(case.items) // 2
     while size:
@@ -444,16 +449,16 @@ def _smallest(case: _Case, differs: Callable[[_Case], bool]) -> _Case:
                 case = fewer
             last -= size
         size //= 2
-    for number, found in enumerate(case.ends):
-        for end in tuple(_End)[:found]:
+    for number, old_end in enumerate(case.ends):
+        for end in tuple(_End)[:old_end]:
             if is_smaller(case.with_end(number, end)):
                 case = case.with_end(number, end)
                 break
     return case
 
 
-def _message(one: _Case, two: _Case, difference: str, cause: str, names: tuple[str, str]) -> str:
-    calls = "\n".join(_call(name, case) for name, case in zip(names, (one, two), strict=True))
+def _message(other_case: _Case, small_case: _Case, difference: str, cause: str, names: tuple[str, str]) -> str:
+    calls = "\n".join(_call(name, case) for name, case in zip(names, (other_case, small_case), strict=True))
     imports = [f"import {name}" for name in ("datetime", "decimal") if f"{name}." in calls]
     imports += ["from decimal import Decimal"] if "Decimal(" in calls else []
     used = [name for name in ("Clock", "Flush", "Restart", "Watermark") if f"{name}(" in calls]

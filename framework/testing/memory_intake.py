@@ -69,12 +69,12 @@ class MemoryIntake:
 
     def _group_of_each(self, rows: pa.Table) -> np.ndarray:
         """Return the key group of each row: by a hash of its partition, which is another one than Spark's."""
-        found = np.zeros(rows.num_rows, dtype=np.int32)
+        groups = np.zeros(rows.num_rows, dtype=np.int32)
         if self._groups > 1:
             for place, key in enumerate(python_rows(rows.select([*self._intake.partition_by]))):
-                same = [one + 0.0 if isinstance(one, float) else one for one in key.values()]  # -0.0 becomes 0.0
-                found[place] = crc32(repr(same).encode()) % self._groups
-        return found
+                same = [part + 0.0 if isinstance(part, float) else part for part in key.values()]  # -0.0 becomes 0.0
+                groups[place] = crc32(repr(same).encode()) % self._groups
+        return groups
 
     def _column(self, name: str, rows: pa.Table, is_good: np.ndarray) -> Any:
         """Return a column that travels; a condition is tried on good rows only."""
@@ -88,8 +88,8 @@ class MemoryIntake:
         """Return which mark each row is or has behind it; a row that is one itself is no other."""
         kinds: list[str | None] = [None] * rows.num_rows
         for kind, rule in self._marks.items():
-            found = holds(rule, rows, "marks").to_pylist()
-            kinds = [kind if one else before for one, before in zip(found, kinds, strict=True)]
+            marked = holds(rule, rows, "marks").to_pylist()
+            kinds = [kind if is_mark else before for is_mark, before in zip(marked, kinds, strict=True)]
         return kinds
 
     def _rules(
@@ -123,12 +123,12 @@ class MemoryIntake:
 
         `times` are those of the events, as declared and as counted for the arrival, us.
         """
-        found: list[str | None] = [None] * rows.num_rows
+        rejections: list[str | None] = [None] * rows.num_rows
         bad = pa.array(sorted(reasons), pa.int64())
         picked = rows.take(bad)
         texts = objects({name: picked.column(name) for name in picked.column_names})
         nothing = [None] * len(bad)
-        of_rows = zip(*(nothing if one is None else one.take(bad).to_pylist() for one in times), strict=True)
+        of_rows = zip(*(nothing if column is None else column.take(bad).to_pylist() for column in times), strict=True)
         for place, text, (event, arrival, arrived) in zip(sorted(reasons), texts, of_rows, strict=True):
             reason = reasons[place]
             what, us, after = ("event time", event, f"its arrival at {_time_text(arrived)}")
@@ -143,8 +143,8 @@ class MemoryIntake:
             is_readable = event is not None and row_checks.FIRST_US <= event < row_checks.END_US
             readable = event if is_readable else None
             rejected = {"reason": reason, "detail": detail, "event_time": readable, "row": text}
-            found[place] = json.dumps({name: value for name, value in rejected.items() if value is not None})
-        return pa.array(found, pa.string())
+            rejections[place] = json.dumps({name: value for name, value in rejected.items() if value is not None})
+        return pa.array(rejections, pa.string())
 
 
 def _times(rows: pa.Table, name: str | None) -> pa.ChunkedArray | None:

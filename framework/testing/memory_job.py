@@ -99,8 +99,8 @@ class Declared:
 
     def new_spec(self) -> JobSpec:
         """Return what the workers need, with newly made objects of the user."""
-        found: JobSpec = cloudpickle.loads(self.pickled)
-        return found
+        spec: JobSpec = cloudpickle.loads(self.pickled)
+        return spec
 
 
 class MemoryGroup:
@@ -169,7 +169,7 @@ class MemoryJob:
         self._pipeline, self._packers, self._ports = pipeline, packers, pipeline.ports
         self._follows = follows_rows and pipeline.uses_watermark_timer
         self._declared = Declared.of(pipeline)
-        self.groups = {one: MemoryGroup(self._declared, one, store) for one, store in stores.items()}
+        self.groups = {group: MemoryGroup(self._declared, group, store) for group, store in stores.items()}
         self.latest_us, self._least_us, self._sleeps = latest_us, least_us, sleeps
         self.watermark_us: int | None = None
 
@@ -224,17 +224,17 @@ class MemoryJob:
 
 def followed_watermark(pipeline: Pipeline, latest_us: int | None, least_us: int | None) -> int | None:
     """Return the watermark that Spark has behind rows up to an event time, us; `least_us` is one that it has had."""
-    found = watermark_behind(latest_us, pipeline.intake.watermark_us)
-    return max((us for us in (found, least_us) if us is not None), default=None)
+    watermark_us = watermark_behind(latest_us, pipeline.intake.watermark_us)
+    return max((us for us in (watermark_us, least_us) if us is not None), default=None)
 
 
 def control_of(control: Iterable[Control], group: int) -> list[PackedRow]:
     """Return the control rows of a batch as a key group gets them."""
-    found = []
+    rows = []
     for kind, us, number in control:
         part = AFTER_ALL_PARTITIONS if kind in COMMANDS else BEFORE_ALL_PARTITIONS
-        found.append(PackedRow(group, 0, kind, None, part, number, us, None))
-    return found
+        rows.append(PackedRow(group, 0, kind, None, part, number, us, None))
+    return rows
 
 
 def latest_of(rows: pa.Table) -> int | None:

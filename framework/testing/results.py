@@ -108,9 +108,9 @@ def _shown(value: Any) -> str:
 
 def _in_seconds(value: Any) -> Any:
     if isinstance(value, list):
-        return [_in_seconds(one) for one in value]
+        return [_in_seconds(member) for member in value]
     if isinstance(value, dict):
-        return {name: _in_seconds(one) for name, one in value.items()}
+        return {name: _in_seconds(member) for name, member in value.items()}
     if not isinstance(value, datetime):
         return value
     us = time_us(value, "time")

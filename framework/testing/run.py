@@ -157,12 +157,12 @@ def declared_job(
         )
     computed = {name: options.pop(name, None) for name in _COMPUTED}
     for name, example in _DICTS.items():
-        one = {**computed, "ports": ports, "windows": windows}[name]
-        if one is not None:
-            require_dict(name, one, example)
-    if sum(one is not None for one in (window, ports, windows)) != 1:
+        argument = {**computed, "ports": ports, "windows": windows}[name]
+        if argument is not None:
+            require_dict(name, argument, example)
+    if sum(choice is not None for choice in (window, ports, windows)) != 1:
         raise DeclarationError("run() takes a window, or ports with a window each, or windows by their names")
-    given = [name for name, one in computed.items() if one is not None]
+    given = [name for name, option in computed.items() if option is not None]
     if len(given) != 1:
         raise DeclarationError(
             'run() takes aggregates, such as aggregates={"n": agg.count()}, or an operator with its output; or, of '
@@ -173,7 +173,7 @@ def declared_job(
     compute, of_stream = _computing(given[0], computed[given[0]], options, has_ports=ports is not None)
     if ports is None:
         declared = [_port(None, {"window": window, "schema": schema, **of_stream}, has_window=windows is None)]
-        declared = [replace(one, windows=windows or {}) for one in declared]
+        declared = [replace(port, windows=windows or {}) for port in declared]
     else:
         shared = of_stream if schema is None else {"schema": schema, **of_stream}
         has_window = given != ["join_within"]
@@ -209,7 +209,9 @@ def _computing(
     takes = _names(steps[kind]) - {"operator"} if kind in steps else set()
     known = takes | _names(windowed)
     for name in options:
-        other = next((one for one, step in steps.items() if one != kind and name in _names(step)), None)
+        other = next(
+            (other_kind for other_kind, step in steps.items() if other_kind != kind and name in _names(step)), None
+        )
         if name not in known and other is not None:
             raise DeclarationError(
                 f"run() has no option {name!r} with {kind}, but with {other}; leave it out, or give {other}= in place "
@@ -237,7 +239,11 @@ def _computing(
 def _names(function: Callable[..., Any]) -> set[str]:
     """Return the names of the options that a function takes by keyword."""
     given = inspect.signature(function).parameters.values()
-    return {one.name for one in given if one.kind is one.KEYWORD_ONLY and not one.name.startswith("_")} - {"name"}
+    return {
+        parameter.name
+        for parameter in given
+        if parameter.kind is parameter.KEYWORD_ONLY and not parameter.name.startswith("_")
+    } - {"name"}
 
 
 def _port(name: str | None, declared: Mapping[str, Any], *, has_window: bool = True) -> ScriptPort:
@@ -270,7 +276,7 @@ def columns_of(schema: Any, where: str) -> StructType:
 
     try:
         declared_types = schema if isinstance(schema, StructType) else from_arrow_schema(declared_columns(schema))
-        return StructType([StructField(one.name, one.dataType) for one in declared_types])
+        return StructType([StructField(column.name, column.dataType) for column in declared_types])
     except Exception as error:
         raise DeclarationError(
             f'{where}: schema is {schema!r}; write columns as SQL does, "k string, t timestamp, v long", or give a '
@@ -285,11 +291,11 @@ def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[
     has_panes = [port for port in ports if port.has_panes]
     parts = [part for number, item in enumerate(script) for part in _parts(number, item)]
     has_watermarks = any(isinstance(part.item, Watermark) for part in parts)
-    found, schemas = list[ScriptBatch](), [port.arrow_columns for port in ports]
-    empty = tuple(one.empty_table() for one in schemas)
+    batches, schemas = list[ScriptBatch](), [port.arrow_columns for port in ports]
+    empty = tuple(schema.empty_table() for schema in schemas)
     batch = ScriptBatch(number=-1, tables=empty, now_us=0, is_start=True)
     for place, (number, where, item, is_continued) in enumerate(parts):
-        is_down = not is_continued and isinstance(next((one.item for one in parts[place + 1 :]), None), Restart)
+        is_down = not is_continued and isinstance(next((later.item for later in parts[place + 1 :]), None), Restart)
         is_start = number == 0 and batch.number != 0
         batch = replace(batch, number=number, tables=empty, is_start=is_start, is_tick=False, is_continued=is_continued)
         match item:
@@ -311,12 +317,12 @@ def _batches(script: Sequence[Any], ports: Sequence[ScriptPort]) -> tuple[tuple[
                 batch = replace(batch, watermark_us=item.us)
             case _:
                 batch = replace(batch, tables=tuple(_tables(item, ports, schemas, where)))
-        found.append(batch)
+        batches.append(batch)
     if has_panes and len(ports) == 1 and not has_watermarks and not batch.is_flush:
-        found.append(
-            replace(batch, number=len(script), tables=empty, is_start=not found, is_tick=False, is_continued=False)
+        batches.append(
+            replace(batch, number=len(script), tables=empty, is_start=not batches, is_tick=False, is_continued=False)
         )
-    return tuple(found), has_watermarks
+    return tuple(batches), has_watermarks
 
 
 def _require_possible_advance(item: Watermark, before_us: int | None, where: str, *, has_panes: bool) -> None:
@@ -339,13 +345,13 @@ def _parts(number: int, item: Any) -> Iterator[_Part]:
     """Yield an item of a script; of a list with a clock or watermark in it, each of these, and the rows between."""
     where = f"script[{number}]"
     steps = (Clock, Watermark)
-    if not isinstance(item, list | tuple) or not any(isinstance(one, steps) for one in item):
+    if not isinstance(item, list | tuple) or not any(isinstance(row_or_step, steps) for row_or_step in item):
         yield _Part(number, where, item, is_continued=False)
         return
-    runs = [(is_step, [*one]) for is_step, one in groupby(item, lambda one: isinstance(one, steps))]
-    found = [one for is_step, run in runs for one in (run if is_step else [run])]
-    for place, one in enumerate(found):
-        yield _Part(number, f"{where}, part {place}", one, is_continued=place + 1 < len(found))
+    runs = [(is_step, [*group]) for is_step, group in groupby(item, lambda row_or_step: isinstance(row_or_step, steps))]
+    parts = [part for is_step, run in runs for part in (run if is_step else [run])]
+    for place, part in enumerate(parts):
+        yield _Part(number, f"{where}, part {place}", part, is_continued=place + 1 < len(parts))
 
 
 def _tables(item: Any, ports: Sequence[ScriptPort], schemas: Sequence[pa.Schema], where: str) -> Iterator[pa.Table]:

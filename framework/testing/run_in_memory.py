@@ -100,11 +100,13 @@ class JobOfScript(MemoryJob):
 
     def add(self, results: Results, batch: MemoryBatch) -> None:
         """Add what a micro-batch did to the results of a script."""
-        reached = (one.watermark for one in batch.outcomes.values() if one.watermark is not None)
+        reached = (
+            group_outcome.watermark for group_outcome in batch.outcomes.values() if group_outcome.watermark is not None
+        )
         results.watermark = to_datetime_if_any(max(reached, default=None))
         for outcome in batch.outcomes.values():
-            for window, one in outcome.parts.items():
-                results.add(one.results, batch.number, window)
+            for window, window_outcome in outcome.parts.items():
+                results.add(window_outcome.results, batch.number, window)
         for group in batch.groups.values():
             for table in group.refused_rows(self.spec):
                 results.quarantine += quarantined(table, batch.number)

@@ -68,7 +68,7 @@ class _SparkJob:
         if script.has_watermarks and len(script.ports) > 1:
             further["watermark"] = _FAR_BEHIND
         self._inputs = [BatchFiles(folder / f"input_{port}", schema) for port, schema in enumerate(self._schemas)]
-        self._computation = script.computation([one.stream(spark) for one in self._inputs], **further)
+        self._computation = script.computation([files.stream(spark) for files in self._inputs], **further)
         self._latest_us: int | None = None
         self._reached_us: int | None = None
 

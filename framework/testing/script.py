@@ -152,7 +152,9 @@ def _converter(kind: pa.DataType, name: str) -> Callable[[Any], Any] | None:
     if pa.types.is_list(kind) and (inner := _inner_converter(kind.value_type, name)) is not None:
         return lambda values: [inner(value) for value in values]
     if pa.types.is_struct(kind):
-        fields = {one.name: found for one in kind if (found := _inner_converter(one.type, name)) is not None}
+        fields = {
+            field.name: converter for field in kind if (converter := _inner_converter(field.type, name)) is not None
+        }
         if fields:
             return lambda row: {key: fields[key](value) if key in fields else value for key, value in row.items()}
     return None

@@ -100,7 +100,9 @@ class ScriptedJob:
             windowed(stream, name=_NAME, **({"watermark": 0} | dict(port.options) | further))
             for stream, port in zip(streams, self.ports, strict=True)
         ]
-        return self.compute([_windowed(one, port) for one, port in zip(declared, self.ports, strict=True)])
+        return self.compute(
+            [_windowed(windowed_stream, port) for windowed_stream, port in zip(declared, self.ports, strict=True)]
+        )
 
 
 def _windowed(stream: WindowedStream, port: ScriptPort) -> Any:

@@ -63,11 +63,11 @@ def _for_duckdb(condition: str, columns: Sequence[str], what: str) -> str:
         parsed = sqlglot.parse_one(condition, read="spark", into=expressions.Condition)
     except sqlglot.ParseError:
         raise DeclarationError(f"{what}: {condition!r} is not a condition of SQL") from None
-    if found := parsed.find(expressions.AggFunc, expressions.Window, expressions.Query):
-        raise DeclarationError(f"{what}: {condition!r} is not a condition on one row: it has {found.sql()!r}")
+    if expression := parsed.find(expressions.AggFunc, expressions.Window, expressions.Query):
+        raise DeclarationError(f"{what}: {condition!r} is not a condition on one row: it has {expression.sql()!r}")
     folded = {name.lower() for name in columns}
-    for one in parsed.find_all(expressions.Column):
-        name = one.parts[0].name
+    for column in parsed.find_all(expressions.Column):
+        name = column.parts[0].name
         if name.lower() not in folded:
             raise DeclarationError(
                 f"{what}: {condition!r} is not a condition on these columns: there is no column {name!r}"

@@ -34,18 +34,18 @@ class BrokenMerge(BaseException):
 
 def tried(aggregates: Mapping[str, Any]) -> dict[str, Any]:
     """Return aggregates, or those of each window, that raise `BrokenMerge` where they fire; empty if none can."""
-    found: dict[str, Any] = {}
-    for name, one in aggregates.items():
-        if isinstance(one, Mapping):
-            found |= {name: dict(one) | tried(one)} if tried(one) else {}
-        elif isinstance(one, Aggregate) and one.user is not None:
-            kind = type(one.user)
+    tried_aggregates: dict[str, Any] = {}
+    for name, aggregate in aggregates.items():
+        if isinstance(aggregate, Mapping):
+            tried_aggregates |= {name: dict(aggregate) | tried(aggregate)} if tried(aggregate) else {}
+        elif isinstance(aggregate, Aggregate) and aggregate.user is not None:
+            kind = type(aggregate.user)
             if kind.merge is not UserAggregate.merge:
-                state = state_type(one.user.state, str(one))
-                found[name] = replace(one, user=_TriedMerge(one.user, state))
+                state = state_type(aggregate.user.state, str(aggregate))
+                tried_aggregates[name] = replace(aggregate, user=_TriedMerge(aggregate.user, state))
             elif kind.remove is not UserAggregate.remove:
-                found[name] = replace(one, user=_TriedRemove(one.user))
-    return dict(aggregates) | found if found else {}
+                tried_aggregates[name] = replace(aggregate, user=_TriedRemove(aggregate.user))
+    return dict(aggregates) | tried_aggregates if tried_aggregates else {}
 
 
 class _Tried(UserAggregate):
@@ -88,7 +88,7 @@ class _Tried(UserAggregate):
     def require_equal(self, method: str, expected: Any, state: Any, values: Sequence[Any], how: str) -> None:
         """Raise `BrokenMerge` unless the result of a state is the expected one."""
         got = self.tried(method, f"{how} then result()", lambda: self.user.result(state))
-        if not _is_near(expected, got, _NEAR * max((abs(one) for one in _numbers(values)), default=0.0)):
+        if not _is_near(expected, got, _NEAR * max((abs(number) for number in _numbers(values)), default=0.0)):
             rule = {
                 "merge": "merge(a, b) returns the state of all values of a, then all of b, and zero() on either side "
                 "changes nothing; of an estimate, which depends on what is merged, give exact_merge=False",
@@ -177,9 +177,9 @@ def _short(values: Sequence[Any]) -> str:
 
 
 def _numbers(values: Any) -> Iterator[float]:
-    for one in values:
-        if isinstance(one, int | float) and math.isfinite(one):
-            yield float(one)
+    for value in values:
+        if isinstance(value, int | float) and math.isfinite(value):
+            yield float(value)
 
 
 def _is_near(a: Any, b: Any, apart: float) -> bool:
@@ -187,7 +187,9 @@ def _is_near(a: Any, b: Any, apart: float) -> bool:
     if isinstance(a, float) and isinstance(b, int | float):
         return (math.isnan(a) and math.isnan(b)) or math.isclose(a, b, rel_tol=_NEAR, abs_tol=apart)
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(_is_near(one, two, apart) for one, two in zip(a, b, strict=True))
+        return len(a) == len(b) and all(
+            _is_near(a_member, b_member, apart) for a_member, b_member in zip(a, b, strict=True)
+        )
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(_is_near(a[name], b[name], apart) for name in a)
     return bool(a == b)

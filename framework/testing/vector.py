@@ -20,46 +20,46 @@ from panekeeper.framework.declarations.policies import Count, Policy
 from panekeeper.framework.declarations.windows import Batched, Cumulate, Sliding, TimeInterval, Tumbling, Window
 
 
-def require_known_fields(found: Any, names: set[str], where: str) -> None:
-    """Raise `DeclarationError` unless `found` is an object without other fields."""
-    if not isinstance(found, Mapping):
-        raise DeclarationError(f"{where} is {found!r}; it must be an object")
-    unknown = sorted(map(str, found.keys() - names))
+def require_known_fields(json_value: Any, names: set[str], where: str) -> None:
+    """Raise `DeclarationError` unless `json_value` is an object without other fields."""
+    if not isinstance(json_value, Mapping):
+        raise DeclarationError(f"{where} is {json_value!r}; it must be an object")
+    unknown = sorted(map(str, json_value.keys() - names))
     if unknown:
         raise DeclarationError(f"{where} has the unknown field {', '.join(unknown)}; known: {', '.join(sorted(names))}")
 
 
-def require_field(found: Any, field: str, where: str) -> Any:
+def require_field(json_value: Any, field: str, where: str) -> Any:
     """Return a field. Raises `DeclarationError` if it is missing."""
-    if not isinstance(found, Mapping) or field not in found:
+    if not isinstance(json_value, Mapping) or field not in json_value:
         raise DeclarationError(f"{where} needs the field {field!r}")
-    return found[field]
+    return json_value[field]
 
 
-def require_list(found: Any, where: str) -> list[Any]:
+def require_list(json_value: Any, where: str) -> list[Any]:
     """Return a list. Raises `DeclarationError` for anything else."""
-    if not isinstance(found, list):
-        raise DeclarationError(f"{where} is {found!r}; it must be a list")
-    return found
+    if not isinstance(json_value, list):
+        raise DeclarationError(f"{where} is {json_value!r}; it must be a list")
+    return json_value
 
 
-def require_bool(found: Any, where: str) -> bool:
+def require_bool(json_value: Any, where: str) -> bool:
     """Return a truth value. Raises `DeclarationError` for anything else."""
-    if not isinstance(found, bool):
-        raise DeclarationError(f"{where} is {found!r}; it must be true or false")
-    return found
+    if not isinstance(json_value, bool):
+        raise DeclarationError(f"{where} is {json_value!r}; it must be true or false")
+    return json_value
 
 
-def require_no_text(found: Mapping[str, Any], names: Sequence[str], where: str) -> None:
+def require_no_text(json_object: Mapping[str, Any], names: Sequence[str], where: str) -> None:
     """Raise `DeclarationError` if one of these fields is text: durations of a vector are numbers of seconds."""
     for name in names:
-        if isinstance(found.get(name), str):
-            raise DeclarationError(f"{where}.{name} is {found[name]!r}; in a vector it must be a number")
+        if isinstance(json_object.get(name), str):
+            raise DeclarationError(f"{where}.{name} is {json_object[name]!r}; in a vector it must be a number")
 
 
-def optional_time_us(found: Mapping[str, Any], where: str, field: str = "at") -> int | None:
+def optional_time_us(json_object: Mapping[str, Any], where: str, field: str = "at") -> int | None:
     """Return the time in a field in us, None if it is absent."""
-    return seconds_to_us(found[field], f"{where}.{field}") if field in found else None
+    return seconds_to_us(json_object[field], f"{where}.{field}") if field in json_object else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,21 +203,21 @@ def _in_order(kind: str, window: Mapping[str, Any]) -> Window:
     return Sliding(evict=evict, trigger=trigger, partition_eviction=leaves, **further)
 
 
-def _policy(found: Any, where: str) -> Policy:
+def _policy(policy_json: Any, where: str) -> Policy:
     """Return a policy; the declaration of the window checks that it fits its place."""
-    name = require_field(found, "policy", where)
+    name = require_field(policy_json, "policy", where)
     if name not in _POLICIES:
         raise DeclarationError(f"{where}.policy is {name!r}; known: {', '.join(_POLICIES)}")
     declared = _POLICIES[name]
     if name in _OF_OTHERS:
-        require_known_fields(found, {"policy", "of"}, where)
-        others = require_list(require_field(found, "of", where), f"{where}.of")
-        made: Policy = declared(*[_policy(one, f"{where}.of[{number}]") for number, one in enumerate(others)])
+        require_known_fields(policy_json, {"policy", "of"}, where)
+        others = require_list(require_field(policy_json, "of", where), f"{where}.of")
+        made: Policy = declared(*[_policy(other, f"{where}.of[{number}]") for number, other in enumerate(others)])
         return made
     names = {field.name: _FIELD_NAMES.get(field.name, field.name) for field in fields(declared)}
-    require_known_fields(found, {"policy", *names.values()}, where)
-    require_no_text(found, [name for name in names.values() if name != _ATTRIBUTE], where)
-    values = {name: require_field(found, written, where) for name, written in names.items()}
+    require_known_fields(policy_json, {"policy", *names.values()}, where)
+    require_no_text(policy_json, [name for name in names.values() if name != _ATTRIBUTE], where)
+    values = {name: require_field(policy_json, written, where) for name, written in names.items()}
     if "attribute" in values:
         if not isinstance(values["attribute"], str) or not values["attribute"]:
             raise DeclarationError(

@@ -69,7 +69,7 @@ def list_jobs(
     read has the state "damaged", and the reason in why. Raises `ArchiveError` for a root that is not there or cannot be
     used.
     """
-    found: dict[str, _Found] = {}
+    checkpoints: dict[str, _Found] = {}
     for root in roots:
         files = files_at(root, s3)
         if files is None:
@@ -81,27 +81,30 @@ def list_jobs(
             raise ArchiveNotFound(
                 f"{files.root} is not there; give a folder, or s3://bucket/prefix, that holds checkpoints"
             )
-        found |= {folder.root: (folder, problem) for folder, problem in _checkpoints(files, depth)}
+        checkpoints |= {folder.root: (folder, problem) for folder, problem in _checkpoints(files, depth)}
     at = now()
-    rows = map_parallel(lambda one: _row(*one, limits or Limits(), at), [found[name] for name in sorted(found)])
+    rows = map_parallel(
+        lambda checkpoint: _row(*checkpoint, limits or Limits(), at),
+        [checkpoints[name] for name in sorted(checkpoints)],
+    )
     return [row for _, row in rows]
 
 
 def _checkpoints(root: Files, depth: int) -> list[_Found]:
     """Return the checkpoints under a folder, level by level; what cannot be listed counts as one."""
-    found: list[_Found] = []
+    checkpoints: list[_Found] = []
     level = [root]
     for _ in range(depth + 1):
         below: list[Files] = []
         for folder, (inner, problem) in map_parallel(_list, level):
             if problem is not None:
-                found.append((folder, problem))
+                checkpoints.append((folder, problem))
             elif EPOCHS_FOLDER in inner and (folder.exists(POINTER_FILE) or epoch_numbers(folder)):  # be it damaged
-                found.append((folder, None))
+                checkpoints.append((folder, None))
             elif LOG not in inner and not set(inner) >= _SAVEPOINTS:
                 below += [folder.child(name) for name in inner]
         level = below
-    return found
+    return checkpoints
 
 
 def _list(folder: Files) -> tuple[list[str], str | None]:

@@ -184,11 +184,11 @@ class RecordedBatches:
         self.require_kept(batch)
         sources = self._sources(port)
         after, before = self._offsets(batch)[2:], self._offsets(batch - 1)[2:] if batch else []
-        return any((before[one] if before else NO_OFFSET) != after[one] for one in sources)
+        return any((before[source] if before else NO_OFFSET) != after[source] for source in sources)
 
     def _sources(self, port: int) -> range:
         """Return the numbers of the sources of a port."""
-        counts = [len(sources_of([one.intake.df])) for one in self.pipeline.ports]
+        counts = [len(sources_of([declared_port.intake.df])) for declared_port in self.pipeline.ports]
         end = [*accumulate(counts)][port]
         return range(end - counts[port], end)
 
@@ -240,14 +240,14 @@ class RecordedBatches:
                     for name in self.folder.names(f"{SOURCES_FOLDER}/{source}"):
                         scratch.write(f"{log}/{name}", self.folder.read(f"{SOURCES_FOLDER}/{source}/{name}"))
                 else:  # of files: a log of its own with these alone
-                    found = self._found(source, log_offset(start), until)
+                    entries = self._found(source, log_offset(start), until)
                     if moved and source == sources[-1]:
-                        found = [{**one, "path": f"{place.as_uri()}/{_own_name(one)}"} for one in found]
+                        entries = [{**entry, "path": f"{place.as_uri()}/{_own_name(entry)}"} for entry in entries]
                     else:
-                        self._require_there(one["path"] for one in found)
+                        self._require_there(entry["path"] for entry in entries)
                     start = end = NO_OFFSET
-                    if found:
-                        lines = [json.dumps({**one, "batchId": 0}) for one in found]
+                    if entries:
+                        lines = [json.dumps({**entry, "batchId": 0}) for entry in entries]
                         scratch.write(f"{log}/0", "\n".join(["v1", *lines]).encode())
                         end = '{"logOffset":0}'
                 starts.append(start)
@@ -276,7 +276,7 @@ class RecordedBatches:
         names = needed_entries(self.folder.names(log))
         lines = (line for name in names for line in log_lines(self.folder, f"{log}/{name}"))
         low = -1 if since is None else since
-        return [one for one in lines if isinstance(one, dict) and low < one.get("batchId", -1) <= until]
+        return [entry for entry in lines if isinstance(entry, dict) and low < entry.get("batchId", -1) <= until]
 
     def _require_there(self, files: Iterable[str]) -> None:
         """Raise `RowsGone` if a file is gone: Spark passes over one that it does not find, and says nothing."""
@@ -302,24 +302,24 @@ class RecordedBatches:
         self.require_kept(batch)
         after = [log_offset(line) for line in self._offsets(batch)[2:]]
         before = [log_offset(line) for line in self._offsets(batch - 1)[2:]] if batch else []
-        found = {}
+        files = {}
         for number, place in control_files_read(self.folder).items():
             if has_read(after, *place) and not has_read(before, *place):
                 name = control_file(number)
                 try:
-                    found[name] = self.folder.read(name)
+                    files[name] = self.folder.read(name)
                 except FileNotFoundError:
                     raise CheckpointError(
                         f"the control file {name} of batch {batch} of {self.folder.root}, with its time, is no longer "
                         "kept; give a later batch"
                     ) from None
-        return found
+        return files
 
     # The query
 
     def _run(self, stream: DataFrame, scratch: Path, use: Callable[[DataFrame], T], what: str) -> T:
         """Run the one batch of a scratch checkpoint, and return what `use` makes of it."""
-        spark, found, failed = stream.sparkSession, list[T](), list[BaseException]()
+        spark, outcomes, failed = stream.sparkSession, list[T](), list[BaseException]()
         query_id = json.loads((scratch / METADATA_FILE).read_bytes())["id"]
 
         def run(df: DataFrame, _: int) -> None:
@@ -327,7 +327,7 @@ class RecordedBatches:
             assert running is not None  # it is the one that calls
             end_after_batch(running, spark)
             try:
-                found.append(use(df))
+                outcomes.append(use(df))
             except BaseException as error:  # noqa: BLE001 -- it is raised again, outside of the thread of the query
                 failed.append(error)
 
@@ -348,9 +348,9 @@ class RecordedBatches:
                 f"the rows of {what} of {self.folder.root} cannot be read again; the source must still have them, and "
                 f"be in reach\n{all_said(reason)}"
             ) from reason
-        if not found:
+        if not outcomes:
             raise RowsGone(f"the query that read the rows of {what} of {self.folder.root} again was stopped by others")
-        return found[0]
+        return outcomes[0]
 
 
 def _own_name(line: Mapping[str, Any]) -> str:

@@ -227,9 +227,11 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
     begun, committed = last_batches(folder)
     why_not = _not_resumable_reason(folder, begun, committed, flushed=flushed)
     report = read_report(folder)
-    progress, still_open = (found if isinstance(found := report.get(one), dict) else {} for one in ("progress", "open"))
+    progress, still_open = (
+        part if isinstance(part := report.get(field), dict) else {} for field in ("progress", "open")
+    )
     reported: dict[str, Any] = {name: progress.get(name) for name in _AS_REPORTED}
-    found = JobStatus(
+    job_status = JobStatus(
         checkpoint=folder.root,
         job=name,
         state=state,
@@ -259,7 +261,7 @@ def status(root: CheckpointFolder, *, limits: Limits | None = None, now: Callabl
         resumable=why_not is None,
         why_not=why_not,
     )
-    return with_health(found, limits or Limits())
+    return with_health(job_status, limits or Limits())
 
 
 def damaged_status(checkpoint: str, why: str) -> JobStatus:
@@ -278,12 +280,16 @@ def job_name(folder: CheckpointFolder) -> str:
 
 
 def _newest_savepoint(folder: CheckpointFolder, now: int) -> NewestSavepoint | None:
-    found = read_last_savepoint(folder)
-    if found is None:
+    savepoint = read_last_savepoint(folder)
+    if savepoint is None:
         return None
-    age = round((now - found.at) / 1e6, 1)
+    age = round((now - savepoint.at) / 1e6, 1)
     return NewestSavepoint(
-        name=found.name, location=found.location, made_at=format_time(found.at), age=age, batch=found.batch
+        name=savepoint.name,
+        location=savepoint.location,
+        made_at=format_time(savepoint.at),
+        age=age,
+        batch=savepoint.batch,
     )
 
 
@@ -351,7 +357,7 @@ def _behind(status: JobStatus, limits: Limits) -> Iterator[str]:
         yield f"no tick of the wall clock can be written since {status.no_tick_since}: {status.tick_error}"
     if limits.lag is not None and lag is not None and lag > limits.lag:
         yield f"its watermark is {duration_text(lag)} behind the present, and {duration_text(limits.lag)} are allowed"
-    age = min(one for one in (status.run_age, status.last_batch_age, math.inf) if one is not None)
+    age = min(known_age for known_age in (status.run_age, status.last_batch_age, math.inf) if known_age is not None)
     if limits.age is not None and limits.age < age < math.inf:
         yield f"no batch has ended for {duration_text(age)}, and {duration_text(limits.age)} are allowed"
     errors = sum((status.errors or {}).values())

@@ -40,7 +40,9 @@ def _version_after(table: Files, transaction: str, batch: int) -> int:
         elif done >= 0:
             return version  # batches are in order in the log
     last = read_table(table).last_transaction(transaction)
-    if last > batch and not any(one.transactions.get(transaction, -1) > batch for one in newest_first(table)):
+    if last > batch and not any(
+        logged_commit.transactions.get(transaction, -1) > batch for logged_commit in newest_first(table)
+    ):
         raise SavepointError(
             f"{table.root} has batch {last}, which is not finished, and the commit of it was cleaned up, so no version "
             "is without its rows. Start the job once, which completes the batch, and try again"
@@ -69,12 +71,12 @@ def require_own_tables(folder: Files, record: JobRecord, tables: Mapping[str, st
         raise SavepointError(why)
     # Before the tables are read: a running job adds to them, so they may have more than this, and not less.
     last = last_prepared(folder, record, last_batches(folder)[1])
-    found = {role: read_table(table_at(path, folder.s3), path) for role, path in tables.items()}
-    for role, table in found.items():
+    stored_tables = {role: read_table(table_at(path, folder.s3), path) for role, path in tables.items()}
+    for role, table in stored_tables.items():
         if is_owned(role):
             require_owned(table.path, table.owner, folder, record)
     begun = last_batches(folder)[0]
-    require_fitting_tables(folder.root, record, found, begun=begun, last=last, written=tables.values())
+    require_fitting_tables(folder.root, record, stored_tables, begun=begun, last=last, written=tables.values())
 
 
 def require_owned(table: str, owner: str | None, folder: Files, record: JobRecord) -> None:

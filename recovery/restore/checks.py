@@ -112,8 +112,8 @@ def target_at(root: Files, job: str) -> Target:
     content, pointer, current = _content(root), None, None
     try:
         pointer = stored_pointer(root)
-        found = read_pointer(root)
-        current = None if found is None else epoch_folder(root, found.epoch)
+        current_pointer = read_pointer(root)
+        current = None if current_pointer is None else epoch_folder(root, current_pointer.epoch)
     except CheckpointError as error:
         raise SavepointRefused(str(error)) from error
     except StateError:
@@ -122,7 +122,7 @@ def target_at(root: Files, job: str) -> Target:
     target = Target(root=root, pointer=pointer, content=content, current=current)
     if content is None and not set(root.names("")) <= {EPOCHS_FOLDER}:  # an epoch may be left that never became current
         raise SavepointRefused(f"{root.root} holds files and no checkpoint of Panekeeper; name another folder")
-    names = {one.name for one in (pointer, target.record) if one is not None} - {job}
+    names = {named.name for named in (pointer, target.record) if named is not None} - {job}
     if names:
         raise SavepointRefused(
             f"{root.root} is the checkpoint of job {names.pop()!r}, the savepoint is of {job!r}; name another folder"
@@ -155,7 +155,7 @@ def epochs_in_tables(manifest: Manifest, target: Target) -> dict[str, int]:
         in_table = last_epochs(transactions, manifest.job)
         if (owner := checkpoint_id(transactions.get(OWNER, -1))) in in_table:
             in_table.setdefault(owner, 0)
-        last |= {one: max(epoch, last.get(one, 0)) for one, epoch in in_table.items()}
+        last |= {checkpoint: max(epoch, last.get(checkpoint, 0)) for checkpoint, epoch in in_table.items()}
     return last
 
 
@@ -196,13 +196,13 @@ class SharedTables:
 
 
 def _changes(manifest: Manifest, target: Target, paths: Collection[str]) -> dict[str, dict[str, str]]:
-    found = {}
+    changes = {}
     for table in manifest.tables.values():
         files = table_at(table.path, target.root.s3)
         if table.path in paths and has_version(files, table.version):
             with suppress(SinkError):  # the preview says what is wrong with its log
-                found[table.path] = jobs_since(files, table.version)
-    return found
+                changes[table.path] = jobs_since(files, table.version)
+    return changes
 
 
 def gone_tables(manifest: Manifest, s3: S3Options) -> dict[str, str]:
@@ -262,7 +262,9 @@ def require_confirmed(
     if not missing and not lost and (checkpoint is not None or is_there):
         return
     named = {place_of(str(path)) for path in tables}
-    wanted = [one.path for one in manifest.tables.values() if one.path in missing or place_of(one.path) in named]
+    wanted = [
+        table.path for table in manifest.tables.values() if table.path in missing or place_of(table.path) in named
+    ]
     command = ["panekeeper", "restore", location, manifest.name, "--checkpoint", target.root.root]
     command += [word for path in wanted for word in ("--table", path)]
     command += [word for role in sorted({*begin_anew, *lost}) for word in ("--begin-anew", role)]
@@ -421,16 +423,16 @@ def _settled_since(shared: SharedTables, gone: Collection[str]) -> int | None:
 
 def _settlements(log: Files, version: int) -> list[int | None]:
     """Return how many results each settlement since a version has added to a log; None: its commit does not say."""
-    found = list[int | None]()
+    added = list[int | None]()
     with suppress(SinkError):  # a commit that cannot be read is no reason to refuse what the restore can do
         if not any(map(SETTLEMENT.fullmatch, transactions_of(log))):
-            return found  # the commits of all batches since are not read for nothing
+            return added  # the commits of all batches since are not read for nothing
         for commit in kept_commits(log):
             if commit.version <= version:
                 break
             if commit.is_settlement:
-                found.append(commit.rows_added)
-    return found
+                added.append(commit.rows_added)
+    return added
 
 
 def _table_changes(

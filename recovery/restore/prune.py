@@ -57,14 +57,16 @@ def prune_epochs(checkpoint: Location, *, keep: int = 0, s3: S3Options | None = 
     folder, pointer = current_folder(root), read_pointer(root)
     assert pointer is not None, "its folder is there"
     current = pointer.epoch
-    former = [one for one in epoch_numbers(root) if one < current]
+    former = [epoch for epoch in epoch_numbers(root) if epoch < current]
     removed = former[: len(former) - keep]
-    size = sum(_remove(root, one) for one in removed)
-    if running_on(folder) is None and any(one > current for one in epoch_numbers(root)):
+    size = sum(_remove(root, epoch) for epoch in removed)
+    if running_on(folder) is None and any(epoch > current for epoch in epoch_numbers(root)):
         try:
             with holding(folder, pointer.name, "the prune of job"):
-                orphans = [one for one in epoch_numbers(root) if one > current] if read_pointer(root) == pointer else []
-                size += sum(_remove(root, one) for one in orphans)
+                orphans = (
+                    [epoch for epoch in epoch_numbers(root) if epoch > current] if read_pointer(root) == pointer else []
+                )
+                size += sum(_remove(root, epoch) for epoch in orphans)
                 removed += orphans
         except (SavepointRefused, CheckpointInUse):
             pass  # a job or a restore has begun: the next prune removes them

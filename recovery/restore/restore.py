@@ -236,11 +236,12 @@ def _hold(held: ExitStack, target: Target, manifest: Manifest) -> tuple[Lease | 
             raise
         except SavepointError as error:
             _log.warning("no lease is held where the savepoint was made, so start no job there: %s", error)
-    for one in (target, origin):
-        if one is not None and not one.is_unchanged():  # another one came to its end between the look and the lease
+    for checkpoint in (target, origin):
+        if checkpoint is not None and not checkpoint.is_unchanged():
+            # another one came to its end between the look and the lease
             raise SavepointRefused(
-                f"{one.root.root} was restored or reset just now. Nothing was changed; run the same restore again if "
-                "it is still needed"
+                f"{checkpoint.root.root} was restored or reset just now. Nothing was changed; run the same restore "
+                "again if it is still needed"
             )
     return here, there
 

@@ -91,17 +91,20 @@ class SavepointList(Result):
     def fields(self) -> dict[str, Any]:
         """Return it as JSON-able fields."""
         rows = [
-            {"name": name, "problem": str(found)} if isinstance(found, SavepointError) else found.summary()
-            for name, found in self.savepoints.items()
+            {"name": name, "problem": str(savepoint)} if isinstance(savepoint, SavepointError) else savepoint.summary()
+            for name, savepoint in self.savepoints.items()
         ]
         return {"savepoints": rows}
 
     def _described(self) -> Iterator[str]:
-        for name, found in self.savepoints.items():
-            if isinstance(found, SavepointError):
-                yield f"{name}: {found}"
+        for name, savepoint in self.savepoints.items():
+            if isinstance(savepoint, SavepointError):
+                yield f"{name}: {savepoint}"
             else:
-                yield f"{name}: {found.made_at_text}, job {found.job}, batch {found.batch}, {format_bytes(found.size)}"
+                yield (
+                    f"{name}: {savepoint.made_at_text}, job {savepoint.job}, batch {savepoint.batch}, "
+                    f"{format_bytes(savepoint.size)}"
+                )
 
 
 def savepoints(location: LocationOrArchive, *, s3: S3Options | None = None) -> Mapping[str, Manifest | SavepointError]:
@@ -302,7 +305,7 @@ def require_no_overlap(archive: Archive, checkpoint: Files) -> None:
         )
     location = files_at(archive.location, checkpoint.s3)
     # Others in the folder of a location are never changed.
-    own = [] if location is None else [location.child(one.strip("/")) for one in (_MANIFESTS, _BLOBS, MARKERS)]
+    own = [] if location is None else [location.child(name.strip("/")) for name in (_MANIFESTS, _BLOBS, MARKERS)]
     if any(folder.contains(checkpoint.location) for folder in own):
         raise SavepointRefused(
             f"the checkpoint {checkpoint.root} is in the folder of the location {archive.location}, where a prune "

@@ -212,14 +212,14 @@ class Manifest(Result):
         """
         try:
             content = _content(data, name, key)
-            names = {one.name for one in fields(Manifest)}
+            names = {manifest_field.name for manifest_field in fields(Manifest)}
             if not names.difference(_IF_ANY) <= set(content) <= names or content["name"] != name:
                 raise DamagedSavepoint(
                     f"the manifest of savepoint {name!r} does not belong to it; use another savepoint"
                 )
-            found = {field: check(content[field], field) for field, check in _CHECKS.items() if field in content}
-            _require_ends_with(found["batch"], found["files"])
-            return Manifest(**found)
+            values = {field: check(content[field], field) for field, check in _CHECKS.items() if field in content}
+            _require_ends_with(values["batch"], values["files"])
+            return Manifest(**values)
         except _RuleBroken as error:
             raise _not_allowed(name, str(error)) from error
         except RecursionError as error:
@@ -323,20 +323,20 @@ def _mapping(value: Any, name: str) -> dict[str, Any]:
 
 
 def _texts(value: Any, name: str) -> dict[str, str]:
-    found = _mapping(value, name)
-    if not all(isinstance(one, str) for one in found.values()):
+    texts = _mapping(value, name)
+    if not all(isinstance(text, str) for text in texts.values()):
         raise _RuleBroken(f"{name} has values that are not text")
-    return found
+    return texts
 
 
 def _time(value: Any, name: str) -> datetime:
     try:
-        found = datetime.fromisoformat(value)
+        time = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
         raise _RuleBroken(f"{name} is not a time") from error
-    if found.tzinfo is None:
+    if time.tzinfo is None:
         raise _RuleBroken(f"{name} has no time zone")
-    return found
+    return time
 
 
 def _folder(value: Any, name: str) -> str:
@@ -350,31 +350,31 @@ def _folder(value: Any, name: str) -> str:
 
 
 def _tables(value: Any, name: str) -> dict[str, SavedTable]:
-    found = {}
+    tables = {}
     for role, table in _mapping(value, name).items():
         if not is_role(role) or not isinstance(table, dict) or set(table) != {"path", "version", "sha256"}:
             raise _RuleBroken(f"{name} has more than {', '.join(KINDS)}, each with path, version and sha256")
-        found[role] = SavedTable(
+        tables[role] = SavedTable(
             path=_text(table["path"], f"the path of table {role}"),
             version=_number(table["version"], f"the version of table {role}"),
             sha256=_digits(table["sha256"], f"the sha256 of the commit of table {role}"),
         )
-    return found
+    return tables
 
 
 def _gone(value: Any, name: str) -> dict[str, str]:
-    found = _mapping(value, name)
-    if not all(map(is_role, found)):
+    paths = _mapping(value, name)
+    if not all(map(is_role, paths)):
         raise _RuleBroken(f"{name} has more than {', '.join(KINDS)}")
-    return {role: _text(path, f"the path of table {role}") for role, path in found.items()}
+    return {role: _text(path, f"the path of table {role}") for role, path in paths.items()}
 
 
 def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
     """Return the files; none is there twice, or is the folder of another one."""
     if not isinstance(value, list):
         raise _RuleBroken(f"{name} is not a list")
-    found = tuple(map(_file, value))
-    paths = [file.path for file in found]
+    saved_files = tuple(map(_file, value))
+    paths = [file.path for file in saved_files]
     if layout.JOB_FILE not in paths:
         raise _RuleBroken(f"{name} lacks {layout.JOB_FILE}")
     files, folders = set[str](), set[str]()
@@ -385,7 +385,7 @@ def _files(value: Any, name: str) -> tuple[SavedFile, ...]:
         folders |= {path[:at] for at, character in enumerate(path) if character == "/"}
     if both := files & folders:
         raise _RuleBroken(f"{min(both)[:200]!r} is a file and a folder")
-    return found
+    return saved_files
 
 
 def _file(value: Any) -> SavedFile:

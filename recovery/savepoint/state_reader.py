@@ -30,13 +30,13 @@ _WINDOWS = 0  # Spark numbers stateful operators from the end of the query
 
 def stored_handlers(spark: SparkSession, checkpoint: str) -> dict[tuple[str, int], HandlerState]:
     """Return (class name of a state handler, version) -> one of the states that it has stored."""
-    found = {}
+    states = {}
     with format_of_state(spark):
         segments = stored_state(spark, checkpoint).where(F.col("kind") == HANDLERS)
         for (body,) in segments.select("body").toLocalIterator():
             for state in LifecycleRecord.decode(bytes(body)).handlers:
-                found[(state.name, state.version)] = state
-    return found
+                states[(state.name, state.version)] = state
+    return states
 
 
 def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
@@ -45,12 +45,12 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
     Key of a timer -> an empty text; store and digest of an entry of another operator in the query, as `dropDuplicates`
     before the window -> how many there are.
     """
-    found: dict[tuple[Any, ...], str] = {}
+    digest_by_key: dict[tuple[Any, ...], str] = {}
     try:
         with format_of_state(spark):
             segments = stored_state(spark, checkpoint).select("g", "kind", "slot", "seq", F.sha2("body", 256))
             for row in segments.toLocalIterator():
-                found[(SEGMENTS, *row[:-1])] = row[-1]
+                digest_by_key[(SEGMENTS, *row[:-1])] = row[-1]
             stores = spark.read.format("state-metadata").load(checkpoint)
             named = stores.select("operatorId", "stateStoreName", "operatorProperties").collect()
             for operator, store, properties in named:
@@ -59,16 +59,16 @@ def digests(spark: SparkSession, checkpoint: str) -> dict[tuple[Any, ...], str]:
                     whole = F.to_json(F.struct("key", "value"), {"ignoreNullFields": "false"})
                     entries = state.option("storeName", store).load(checkpoint).groupBy(F.sha2(whole, 256)).count()
                     for digest, count in entries.toLocalIterator():
-                        found[(operator, store, digest)] = str(count)
+                        digest_by_key[(operator, store, digest)] = str(count)
                 elif "EventTime" in (properties or ""):
                     timers = state.option("readRegisteredTimers", True).load(checkpoint)
                     for row in timers.select("key.g", "expiration_timestamp_ms").toLocalIterator():
-                        found[("timer", *row)] = ""
+                        digest_by_key[("timer", *row)] = ""
     except Exception as error:
         raise CorruptState(
             f"the state in {checkpoint} cannot be read. Restore the job from a savepoint\n{all_said(error)}"
         ) from error
-    return found
+    return digest_by_key
 
 
 def decode_savepoint(

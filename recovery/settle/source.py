@@ -95,11 +95,13 @@ def last_results(
         .withColumn(_TABLE, F.lit(number))
         for number, path in enumerate(paths)
     ]
-    rows = _of_keys(reduce(lambda one, other: one.unionByName(other), frames), keys, pairs, spec.keys.names).toArrow()
+    rows = _of_keys(
+        reduce(lambda frame, other: frame.unionByName(other), frames), keys, pairs, spec.keys.names
+    ).toArrow()
     number = rows.column(_TABLE)
     return [
-        with_columns(rows.filter(pc.equal(number, one)), spec.results_schema)  # type: ignore[attr-defined,unused-ignore]
-        for one in range(len(frames))
+        with_columns(rows.filter(pc.equal(number, table_number)), spec.results_schema)  # type: ignore[attr-defined,unused-ignore]
+        for table_number in range(len(frames))
     ]
 
 
@@ -132,10 +134,12 @@ def results_of_all_rows(recorded: RecordedBatches, pipeline: Pipeline, keys: Par
         return compute(packed)
 
     def results(df: DataFrame) -> pa.Table:
-        chosen = _of_keys(df.where(reduce(lambda one, other: one | other, within)), keys, pairs, intake.partition_by)
+        chosen = _of_keys(
+            df.where(reduce(lambda condition, other: condition | other, within)), keys, pairs, intake.partition_by
+        )
         packed = _packed(port, chosen, recorded.record.group_ids)
-        found: pa.Table = packed.groupBy("g").applyInArrow(of_group, spark_schema(spec.results_schema)).toArrow()
-        return with_columns(found, spec.results_schema)
+        table: pa.Table = packed.groupBy("g").applyInArrow(of_group, spark_schema(spec.results_schema)).toArrow()
+        return with_columns(table, spec.results_schema)
 
     return recorded.rows(results, last=recorded.last)
 
@@ -178,7 +182,7 @@ def _of_keys(df: DataFrame, keys: PartitionKeys, pairs: Pairs, names: Iterable[s
     wanted = keys.take(np.unique(pairs.codes)).rename_columns([f"_pk_{place}" for place in range(len(names))])
     frame = frame_of(df.sparkSession, wanted)
     same = [column(name).eqNullSafe(F.col(f"_pk_{place}")) for place, name in enumerate(names)]
-    return df.join(F.broadcast(frame), reduce(lambda one, other: one & other, same), "left_semi")
+    return df.join(F.broadcast(frame), reduce(lambda condition, other: condition & other, same), "left_semi")
 
 
 def _ranges(starts: np.ndarray, ends: np.ndarray) -> list[tuple[int, int]]:

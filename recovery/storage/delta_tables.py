@@ -101,8 +101,8 @@ def delta_options(folder: Files, environment: Mapping[str, str] = os.environ) ->
     settings = s3_settings({**environment, **endpoint})
     own = {name.removeprefix(_S3A): value for name, value in settings.items() if name.startswith(_S3A)}
     # What boto3 finds in the environment, a profile or a role; the library looks in fewer places.
-    if (found := boto3.session.Session().get_credentials()) is not None:
-        now = found.get_frozen_credentials()
+    if (credentials := boto3.session.Session().get_credentials()) is not None:
+        now = credentials.get_frozen_credentials()
         named = {"access.key": now.access_key, "secret.key": now.secret_key, "session.token": now.token}
         own |= {name: value for name, value in named.items() if value}
     return storage_options(own)

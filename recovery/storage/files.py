@@ -83,8 +83,8 @@ class LocalFiles(LocalFolder):
         return LocalFiles(self.path / name, s3=self.s3)
 
     def folders(self) -> list[str]:
-        with os.scandir(self.path) as found:
-            return sorted(one.name for one in found if one.is_dir() and not one.name.startswith("."))
+        with os.scandir(self.path) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
 
     def contains(self, location: str) -> bool:
         """Return whether a location is this folder or lies within it, after links were followed."""
@@ -149,17 +149,17 @@ class LocalFiles(LocalFolder):
         return {name: size for name, size in self._listed(prefix).items() if not name.endswith(_PART_SUFFIX)}
 
     def _listed(self, prefix: str) -> dict[str, int]:
-        found = {}
+        sizes = {}
         try:
             for path in (self.path / prefix.rpartition("/")[0]).rglob("*"):
                 name = path.relative_to(self.path).as_posix()
                 if name.startswith(prefix):
                     with suppress(FileNotFoundError):
                         if path.is_file():
-                            found[name] = path.stat().st_size
+                            sizes[name] = path.stat().st_size
         except OSError as error:
             raise self._to_archive_error(error) from error
-        return dict(sorted(found.items()))
+        return dict(sorted(sizes.items()))
 
     def remove(self, name: str) -> None:
         try:

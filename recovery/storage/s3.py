@@ -132,7 +132,7 @@ class Bucket:
         A web page that was parsed as a response has none, which raises `ArchiveUnreachable`.
         """
         objects = response.get("Contents", ())
-        if field not in response or not all({"Key", "Size"} <= one.keys() for one in objects):
+        if field not in response or not all({"Key", "Size"} <= s3_object.keys() for s3_object in objects):
             raise self.no_store()
         return response
 
@@ -294,8 +294,10 @@ class S3Files(JsonFiles):
 
     def folders(self) -> list[str]:
         pages = self._pages(Prefix=self._prefix, Delimiter="/")
-        found = [one["Prefix"][len(self._prefix) : -1] for page in pages for one in page.get("CommonPrefixes", ())]
-        return sorted(name for name in found if name and not name.startswith("."))
+        names = [
+            folder["Prefix"][len(self._prefix) : -1] for page in pages for folder in page.get("CommonPrefixes", ())
+        ]
+        return sorted(name for name in names if name and not name.startswith("."))
 
     def contains(self, location: str) -> bool:
         return f"{location}/".startswith(f"{self.location}/")
@@ -332,10 +334,10 @@ class S3Files(JsonFiles):
         from botocore.exceptions import ClientError
 
         with self._client() as client:
-            found = client.get_object(Bucket=self._bucket.name, Key=self._key(name))
-            if self._bucket.content(found) == old:
+            response = client.get_object(Bucket=self._bucket.name, Key=self._key(name))
+            if self._bucket.content(response) == old:
                 try:
-                    self._put(client, name, new, IfMatch=found["ETag"])
+                    self._put(client, name, new, IfMatch=response["ETag"])
                 except ClientError as error:
                     if code_of(error) not in _ALREADY_EXISTS:
                         raise
@@ -369,8 +371,8 @@ class S3Files(JsonFiles):
             yield Path(copy.name)
 
     def sizes(self, prefix: str = "") -> dict[str, int]:
-        found = {name: size for name, size in self._listed(prefix) if name and not name.endswith("/")}
-        return dict(sorted(found.items()))
+        sizes = {name: size for name, size in self._listed(prefix) if name and not name.endswith("/")}
+        return dict(sorted(sizes.items()))
 
     def exists(self, name: str = "") -> bool:
         from botocore.exceptions import ClientError
@@ -389,12 +391,12 @@ class S3Files(JsonFiles):
             return "Contents" in self._bucket.checked(below, "Name")
 
     def names(self, folder: str) -> list[str]:
-        top, found = self._key(f"{folder}/" if folder else ""), []
+        top, names = self._key(f"{folder}/" if folder else ""), []
         for page in self._pages(Prefix=top, Delimiter="/"):
-            keys = [one["Key"] for one in page.get("Contents", ())]
-            keys += [one["Prefix"].rstrip("/") for one in page.get("CommonPrefixes", ())]
-            found += [key[len(top) :] for key in keys]
-        return sorted(name for name in found if name and not name.startswith("."))
+            keys = [s3_object["Key"] for s3_object in page.get("Contents", ())]
+            keys += [subfolder["Prefix"].rstrip("/") for subfolder in page.get("CommonPrefixes", ())]
+            names += [key[len(top) :] for key in keys]
+        return sorted(name for name in names if name and not name.startswith("."))
 
     def remove(self, name: str) -> None:
         with self._client() as client:
@@ -421,8 +423,8 @@ class S3Files(JsonFiles):
     def _listed(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """Yield name and size of each object, also of the markers that Hadoop writes for folders."""
         for page in self._pages(Prefix=self._key(prefix)):
-            for one in page.get("Contents", ()):
-                yield one["Key"][len(self._prefix) :], one["Size"]
+            for s3_object in page.get("Contents", ()):
+                yield s3_object["Key"][len(self._prefix) :], s3_object["Size"]
 
     def _pages(self, **arguments: str) -> Iterator[dict[str, Any]]:
         with self._client() as client:

@@ -97,10 +97,10 @@ class UpgradeReport(Result):
             for item in self.items
         ]
         names = {name: getattr(self, name) for name in ("savepoint", "checkpoint", "job", "new_job")}
-        found = {**names, "verdict": self.verdict.value, "items": items}
+        report = {**names, "verdict": self.verdict.value, "items": items}
         if self.tried is not None:
-            found["tried"] = {"problem": self.tried} if isinstance(self.tried, str) else self.tried.fields()
-        return found
+            report["tried"] = {"problem": self.tried} if isinstance(self.tried, str) else self.tried.fields()
+        return report
 
     def _described(self) -> Iterator[str]:
         of = f"savepoint {self.savepoint}" if self.savepoint else f"checkpoint {self.checkpoint}"
@@ -160,20 +160,20 @@ class Before:
         )
 
     @classmethod
-    def of_checkpoint(cls, found: CheckpointSnapshot, checkpoint: str) -> Before:
+    def of_checkpoint(cls, snapshot: CheckpointSnapshot, checkpoint: str) -> Before:
         """Return the job of a checkpoint."""
         return cls(
             checkpoint=checkpoint,
-            job=found.record.name,
-            state_version=found.record.state_version,
-            declaration=as_computed(found.folder, found.record).declaration,
-            batch=found.batch,
-            unfinished=found.unfinished,
-            flushed=is_flushed(found.folder),
-            settings=found.settings,
-            versions=found.record.versions,
-            tables=found.tables,
-            delays=read_ports(found.folder),
+            job=snapshot.record.name,
+            state_version=snapshot.record.state_version,
+            declaration=as_computed(snapshot.folder, snapshot.record).declaration,
+            batch=snapshot.batch,
+            unfinished=snapshot.unfinished,
+            flushed=is_flushed(snapshot.folder),
+            settings=snapshot.settings,
+            versions=snapshot.record.versions,
+            tables=snapshot.tables,
+            delays=read_ports(snapshot.folder),
         )
 
 
@@ -216,10 +216,10 @@ def check_upgrade(
         if not isinstance(location, str | os.PathLike):
             raise DeclarationError("name is missing; an archive has savepoints, so give the name of one")
         root = checkpoint_at(location, s3)
-        found = read_checkpoint(current_folder(root))
-        before = Before.of_checkpoint(found, root.root)
+        snapshot = read_checkpoint(current_folder(root))
+        before = Before.of_checkpoint(snapshot, root.root)
         if _may_have_handlers(job, before):
-            handlers = _handlers(job, found.folder.place)
+            handlers = _handlers(job, snapshot.folder.place)
     else:
         archive = open_archive(location, s3)
         manifest = show_trusted(archive, name)
@@ -247,18 +247,20 @@ def compare(before: Before, declared_job: DeclaredJob) -> UpgradeReport:
     """Compare a job as it ran last with the properties of one as it is declared now."""
     declared = compare_declarations(in_force(before.declaration, before.batch), declared_job.declaration)
     items = (
-        *_state_changes(before, declared_job.handlers, changed=any(one.differences for one in declared)),
+        *_state_changes(before, declared_job.handlers, changed=any(change.differences for change in declared)),
         name_change(before.job, declared_job.name),
         flush_change(flushed=before.flushed),
         *declared,
         *_watermark_changes(before.delays, declared_job.delays),
         *_table_changes(
-            before.tables, declared_job, same=all(one.compatibility is Compatibility.COMPATIBLE for one in declared)
+            before.tables,
+            declared_job,
+            same=all(change.compatibility is Compatibility.COMPATIBLE for change in declared),
         ),
         *_setting_changes(before, declared_job.settings),
         *_package_changes(before, declared_job.versions),
     )
-    by_weight = sorted(items, key=lambda one: (-_BY_SEVERITY.index(one.compatibility), not is_changed(one)))
+    by_weight = sorted(items, key=lambda change: (-_BY_SEVERITY.index(change.compatibility), not is_changed(change)))
     return UpgradeReport(
         savepoint=before.savepoint,
         checkpoint=before.checkpoint,
@@ -274,7 +276,7 @@ def saved_delays(archive: Archive, manifest: Manifest) -> list[PortDelay]:
         if file.path == PORTS_FILE:
             content = io.BytesIO()
             download(archive, file, content)
-            return [PortDelay(**one) for one in json.loads(content.getvalue())["ports"]]
+            return [PortDelay(**port) for port in json.loads(content.getvalue())["ports"]]
     return []
 
 
@@ -353,12 +355,14 @@ def _setting_changes(before: Before, now: Mapping[str, str | None]) -> Iterator[
     differing = differences_of({name: before.settings[name] for name in given}, given)
     if not differing:
         yield _fits("settings", "those that the checkpoint pins are unchanged")
-    for one in differing:
+    for difference in differing:
         why = "the checkpoint pins it: the job resumes with the value in the checkpoint"
-        partitions = one.new
+        partitions = difference.new
         command = f"panekeeper rescale {shlex.quote(before.checkpoint)} --partitions {partitions} --to LOCATION"
-        advice = f"to change it, rescale the stopped job: {command}" if one.field == PARTITIONS and partitions else ""
-        yield _fits(f"setting {one.field}", why, advice=advice, differences=(one,))
+        advice = (
+            f"to change it, rescale the stopped job: {command}" if difference.field == PARTITIONS and partitions else ""
+        )
+        yield _fits(f"setting {difference.field}", why, advice=advice, differences=(difference,))
 
 
 def _package_changes(before: Before, now: Mapping[str, str]) -> Iterator[Change]:
@@ -381,7 +385,7 @@ def _columns(job: DeltaJob, before: Before) -> dict[str, list[str]]:
     spark = job.pipeline.intake.df.sparkSession
     spec = _spec_with_history(job, before)
     schemas = job.tables.schemas(spec)
-    found: dict[str, list[str]] = {}
+    differences: dict[str, list[str]] = {}
     for role, path in job.tables.by_role.items():
         if path is None:
             continue
@@ -392,10 +396,10 @@ def _columns(job: DeltaJob, before: Before) -> dict[str, list[str]]:
             else:
                 of = spec.parts[window_of(role)] if has_results(role) else spec
                 wanted = without_missing(schemas[path], columns, of)
-            found[role] = column_differences(columns, wanted)
+            differences[role] = column_differences(columns, wanted)
         elif before.tables.get(role) == path:
-            found[role] = [f"there is no table {path} any more"]
-    return found
+            differences[role] = [f"there is no table {path} any more"]
+    return differences
 
 
 def _declaration(job: DeltaJob, before: Before) -> dict[str, Any]:
@@ -407,7 +411,7 @@ def _spec_with_history(job: DeltaJob, before: Before) -> JobSpec:
     """Return what the job computes, with what the declaration before leaves, if its state fits."""
     pipeline, declaration = job.pipeline, _declaration(job, before)
     changes = compare_declarations(in_force(before.declaration, before.batch), declaration)
-    if any(one.compatibility is not Compatibility.COMPATIBLE for one in changes):
+    if any(change.compatibility is not Compatibility.COMPATIBLE for change in changes):
         return pipeline.spec
     after = upgraded(before.declaration, declaration, committed=before.batch, watermark_us=None)
     return pipeline.spec.with_history(after)
@@ -420,7 +424,7 @@ def _may_have_handlers(job: DeltaJob, before: Before) -> bool:
 
 def _handlers(job: DeltaJob, folder: str) -> dict[str, str | None]:
     """Return which handlers cannot read the state that they have in a folder."""
-    handlers = {type(one).__qualname__: one for one in job.pipeline.spec.handlers}
+    handlers = {type(handler).__qualname__: handler for handler in job.pipeline.spec.handlers}
     problems: dict[str, str | None] = {}
     for state in stored_handlers(job.pipeline.intake.df.sparkSession, folder).values():
         if state.name in handlers:

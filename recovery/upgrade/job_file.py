@@ -44,19 +44,19 @@ def load_job(file: str | os.PathLike[str], *, spark: SparkSession | None = None)
     progress.info("loading the job file %s", path)
     with _block_query_starts(path) as started, _redirect_output_and_errors(path):
         try:
-            found = getattr(_module(path), name or _NAME, None)
-            if callable(found) and not isinstance(found, DeltaJob):
-                found = found(spark or _session())
+            declared = getattr(_module(path), name or _NAME, None)
+            if callable(declared) and not isinstance(declared, DeltaJob):
+                declared = declared(spark or _session())
         except _StartReached:
             if name is not None:
                 raise JobFileError(
                     f"{path} starts a job before it has defined {name}; put that under if __name__ == '__main__'"
                 ) from None
             return started[0]
-    if not isinstance(found, DeltaJob):
-        what = "is not defined" if found is None else f"is {found!r}"
+    if not isinstance(declared, DeltaJob):
+        what = "is not defined" if declared is None else f"is {declared!r}"
         raise JobFileError(f"{path} declares no job: {name or _NAME} {what}; {_HOW_TO_DECLARE}")
-    return found
+    return declared
 
 
 def _split_name(file: str) -> tuple[Path, str | None]:

@@ -113,20 +113,23 @@ def rescale(
     if not hasattr(SparkSession, _REPARTITIONER):
         raise SavepointRefused("a checkpoint is rescaled by pyspark 4.2: Spark 4.1 cannot distribute its state again")
     folder, archive = checkpoint_at(checkpoint, s3), open_archive(to, s3)
-    found = _check_can_rescale(folder, partitions, archive)
-    running = session_for((found.folder.root, *found.tables.values()), spark, found.folder.s3)
-    of_job = found.record.name[:60].lstrip(".")
-    name = f"{of_job}-before-rescale-{found.record.epoch}-{found.batch}-{uuid.uuid4().hex[:6]}"
-    savepoint(found.folder.root, name, to=archive, s3=found.folder.s3, progress=progress, spark=running)
+    snapshot = _check_can_rescale(folder, partitions, archive)
+    running = session_for((snapshot.folder.root, *snapshot.tables.values()), spark, snapshot.folder.s3)
+    of_job = snapshot.record.name[:60].lstrip(".")
+    name = f"{of_job}-before-rescale-{snapshot.record.epoch}-{snapshot.batch}-{uuid.uuid4().hex[:6]}"
+    savepoint(snapshot.folder.root, name, to=archive, s3=snapshot.folder.s3, progress=progress, spark=running)
     repartitioner = _Repartitioner(spark=running, partitions=partitions)
     how: dict[str, Any] = {"s3": s3, "spark": running, "progress": progress, "on_step": on_step}
     restore(archive, name, checkpoint=folder.root, transform=repartitioner, if_unchanged=True, **how)
-    groups = Counter(spark_hash(group) % partitions for group in found.record.group_ids)  # chosen for the first number
+    groups = Counter(
+        spark_hash(group) % partitions
+        for group in snapshot.record.group_ids  # chosen for the first number
+    )
     return Rescaled(
         checkpoint=folder.root,
         savepoint=name,
         location=archive.location,
-        old=int(found.settings[PARTITIONS]),
+        old=int(snapshot.settings[PARTITIONS]),
         new=partitions,
         values=repartitioner.values,
         busiest=max(groups.values()),
@@ -139,18 +142,18 @@ def _check_can_rescale(root: Files, partitions: int, archive: Archive) -> Checkp
     require_no_overlap(archive, root)
     folder = current_folder(root)
     require_stopped(folder)
-    found = read_checkpoint(folder)
-    old = int(found.settings[PARTITIONS])
+    snapshot = read_checkpoint(folder)
+    old = int(snapshot.settings[PARTITIONS])
     if partitions < 1:
         raise SavepointRefused(f"partitions is {partitions}; it must be 1 or more")
     if partitions == old:
         raise SavepointRefused(f"{folder.root} has {old} shuffle partitions already; nothing was changed")
-    if is_recorded(folder, found.record, found.unfinished):
+    if is_recorded(folder, snapshot.record, snapshot.unfinished):
         raise SavepointRefused(
-            f"batch {found.unfinished} of {folder.root} is recorded and not completed, and tables may have it already; "
-            'start the job once, with trigger="available_now", which completes it. Nothing was changed'
+            f"batch {snapshot.unfinished} of {folder.root} is recorded and not completed, and tables may have it "
+            'already; start the job once, with trigger="available_now", which completes it. Nothing was changed'
         )
-    return found
+    return snapshot
 
 
 class _Repartitioner:

@@ -110,7 +110,7 @@ class Upkeep(Result):
     @property
     def is_complete(self) -> bool:
         """Return whether everything was done for every table."""
-        return all(one.problem is None for one in self.tables)
+        return all(table.problem is None for table in self.tables)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -209,11 +209,11 @@ def _wanted_tables(checkpoint: Files, wanted: Collection[str]) -> dict[str, str]
     if not wanted:
         return own
     by_name = {role: role for role in own} | {place_of(path): role for role, path in own.items()}
-    roles = {one: by_name.get(one) or by_name.get(place_of(one)) for one in wanted}
-    for one, role in roles.items():
+    roles = {name: by_name.get(name) or by_name.get(place_of(name)) for name in wanted}
+    for name, role in roles.items():
         if role is None:
             raise SavepointRefused(
-                f"{one} is no table of the checkpoint {checkpoint.root}, and no other is touched; its tables are "
+                f"{name} is no table of the checkpoint {checkpoint.root}, and no other is touched; its tables are "
                 f"{', '.join(f'{role} ({path})' for role, path in own.items())}"
             )
     return {role: path for role, path in own.items() if role in roles.values()}
@@ -227,23 +227,23 @@ def _needed_versions(
     A location that holds no savepoints may be misspelled, and is refused, as is a savepoint that cannot be read.
     """
     checkpoint, places = wanted.checkpoint, {place_of(path) for path in tables.values()}
-    found: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
+    needed: defaultdict[str, dict[int, list[str]]] = defaultdict(dict)
     used = 0
     for manifest in _manifests(wanted, locations, recorded=recorded):
-        named = {place_of(one.path): one.version for one in manifest.tables.values()}
+        named = {place_of(table.path): table.version for table in manifest.tables.values()}
         used += bool(places & set(named))
         for place in places & set(named):
-            found[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
+            needed[place].setdefault(named[place], []).append(f"savepoint {manifest.name}")
     if batch_numbers(checkpoint, COMMITS_FOLDER):
-        for one in table_versions(replace(read_checkpoint(checkpoint), tables=dict(tables))).values():
-            found[place_of(one.path)].setdefault(one.version, []).append("a savepoint that is made now")
-    return dict(found), used
+        for table in table_versions(replace(read_checkpoint(checkpoint), tables=dict(tables))).values():
+            needed[place_of(table.path)].setdefault(table.version, []).append("a savepoint that is made now")
+    return dict(needed), used
 
 
 def _manifests(wanted: _Wanted, locations: Collection[LocationOrArchive], *, recorded: bool) -> list[Manifest]:
     """Return all savepoints of the locations, and of the one where the newest of the checkpoint was made."""
     checkpoint = wanted.checkpoint
-    archives = [open_archive(one, checkpoint.s3) for one in locations]
+    archives = [open_archive(location, checkpoint.s3) for location in locations]
     manifests = []
     for archive in archives:
         if not (in_location := readable_savepoints(archive)):
@@ -318,7 +318,7 @@ def _vacuum(table: DeltaFiles, report: TableUpkeep, needed: _Needed, wanted: _Wa
         notes.append(f"files of earlier versions are kept for {property_} ({RETENTION}), not {wanted.retain}")
     hours = math.ceil(max(own, wanted.retain) / timedelta(hours=1))
     unused = table.unused(hours, needed)
-    notes += [f"version {one} is gone, and with it {', '.join(needed[one])}" for one in unused.lost]
+    notes += [f"version {version} is gone, and with it {', '.join(needed[version])}" for version in unused.lost]
     if not wanted.dry_run and unused.sizes:
         table.remove(unused.sizes)
     return replace(

@@ -116,7 +116,7 @@ class DeltaFiles:
             pass
 
     def _names(self, version: int) -> set[str]:
-        return {unquote(one) for one in files_of(self._open(version)).column("path").to_pylist()}
+        return {unquote(path) for path in files_of(self._open(version)).column("path").to_pylist()}
 
     def _open(self, version: int | None = None) -> DeltaTable:
         return open_table(self._files.root, self._options, version)

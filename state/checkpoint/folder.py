@@ -108,8 +108,8 @@ def control_file_number(name: str) -> int | None:
 
 def numbers_in(folder: CheckpointFolder, name: str) -> list[int]:
     """Return the numbers of the control files, or claims, in a folder of the checkpoint, in ascending order."""
-    found = map(control_file_number, folder.names(name))
-    return [number for number in found if number is not None]
+    numbers = map(control_file_number, folder.names(name))
+    return [number for number in numbers if number is not None]
 
 
 _SCHEME_OF_DISK = re.compile("^file:/+")
@@ -204,11 +204,11 @@ class LocalFolder(JsonFiles):
     def names(self, folder: str) -> list[str]:
         """Return the names in a folder, sorted, without hidden ones; empty if the folder is not there."""
         try:
-            found = os.listdir(self.path / folder)  # noqa: PTH208 -- names are all that is wanted
+            names = os.listdir(self.path / folder)  # noqa: PTH208 -- names are all that is wanted
         except (FileNotFoundError, NotADirectoryError):
             return []
         # Hadoop keeps checksums in hidden files, and Spark writes to temporary names before it renames.
-        return sorted(name for name in found if not name.startswith(".") and not name.endswith(".tmp"))
+        return sorted(name for name in names if not name.startswith(".") and not name.endswith(".tmp"))
 
     def read(self, name: str) -> bytes:
         return (self.path / name).read_bytes()
@@ -356,10 +356,10 @@ def move_new(written: Path, path: Path) -> None:
 
 def make_folder(folder: Path) -> None:
     """Make a folder and those that it is in, and flush their names; nothing happens if it is there."""
-    made = [one for one in (folder, *folder.parents) if not one.exists()] if not folder.is_dir() else []
+    made = [path for path in (folder, *folder.parents) if not path.exists()] if not folder.is_dir() else []
     folder.mkdir(parents=True, exist_ok=True)
-    for one in made:
-        sync_folder(one.parent)
+    for path in made:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

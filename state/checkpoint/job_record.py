@@ -258,12 +258,12 @@ class Input:
 def read_inputs(folder: CheckpointFolder) -> list[Input] | None:
     """Return what each source has read until now, by its number; None if no run has recorded it."""
     stored = read_object(folder, INPUTS_FILE)
-    return None if stored is None else [Input(**one) for one in stored["sources"]]
+    return None if stored is None else [Input(**source) for source in stored["sources"]]
 
 
 def write_inputs(folder: CheckpointFolder, inputs: Iterable[Input], *, replace: bool = True) -> None:
     """Record what each source of a run reads: before the very first batch, and once Spark has begun one."""
-    folder.write_json(INPUTS_FILE, {"sources": [asdict(one) for one in inputs]}, replace=replace)
+    folder.write_json(INPUTS_FILE, {"sources": [asdict(source) for source in inputs]}, replace=replace)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,12 +281,12 @@ class PortDelay:
 
 def write_ports(folder: CheckpointFolder, ports: Iterable[PortDelay]) -> None:
     """Record the delays of the ports, in their order: they may change from run to run, and no start reads them."""
-    folder.write_json(PORTS_FILE, {"ports": [asdict(one) for one in ports]}, replace=True)
+    folder.write_json(PORTS_FILE, {"ports": [asdict(port) for port in ports]}, replace=True)
 
 
 def read_ports(folder: CheckpointFolder) -> list[PortDelay]:
     """Return the delays of the ports in their order; none if no start has recorded them."""
-    return [PortDelay(**one) for one in (read_object(folder, PORTS_FILE) or {"ports": ()})["ports"]]
+    return [PortDelay(**port) for port in (read_object(folder, PORTS_FILE) or {"ports": ()})["ports"]]
 
 
 def require_logs_agree(folder: CheckpointFolder) -> None:

@@ -154,7 +154,7 @@ def read_owner(folder: CheckpointFolder, name: str = RUNNING_FILE) -> LeaseOwner
         if stored is None:
             return None
         # With a heartbeat the job writes what it reports of itself into the same object (`read_report`).
-        return LeaseOwner(**{one.name: stored[one.name] for one in fields(LeaseOwner) if one.name in stored})
+        return LeaseOwner(**{field.name: stored[field.name] for field in fields(LeaseOwner) if field.name in stored})
     except (ValueError, TypeError) as error:
         raise CheckpointError(
             f"{name} in {folder.place} is damaged. If you are sure that no job runs there, remove this file"

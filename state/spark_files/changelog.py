@@ -45,7 +45,9 @@ def read_changelog(name: str, content: bytes) -> Changelog:
     if (version := cursor.java_text()) != _VERSION:
         raise NotReadable(f"{name} is a log of changes of version {version!r}")
     try:
-        lineage = {int(one["version"]): str(one["checkpointUniqueId"]) for one in json.loads(cursor.java_text())}
+        lineage = {
+            int(ancestor["version"]): str(ancestor["checkpointUniqueId"]) for ancestor in json.loads(cursor.java_text())
+        }
     except (ValueError, TypeError, KeyError) as error:
         raise NotReadable(f"{name} does not name the versions before it") from error
     return Changelog(lineage, [*_changes(cursor)])

@@ -35,13 +35,13 @@ class Cursor:
 
     def varint(self) -> int:
         """Return the next number of variable length, as RocksDB writes one."""
-        found = shift = 0
+        number = shift = 0
         for place in range(self.at, min(self.at + _LONGEST_VARINT, self.end)):
             byte = self.content[place]
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             if byte < 0x80:  # noqa: PLR2004 -- the bit that says that more follow
                 self.at = place + 1
-                return found
+                return number
             shift += 7
         raise NotReadable(f"{self.name} ends within a number")
 

@@ -23,34 +23,34 @@ def group_of_key(key: Sequence[pa.Scalar], ids: Sequence[int]) -> int | None:
     """
     if not key:
         return ids[0]
-    found = _SEED
+    key_hash = _SEED
     for value in key:
         if value.is_valid:  # the hash of a value is the seed of the next; a null leaves it
             hashed = _hashed(value.type, value)
             if hashed is None:
                 return None
-            found = xxhash.xxh64_intdigest(hashed, found)
-    signed = found - (1 << 64) if found >= 1 << 63 else found
+            key_hash = xxhash.xxh64_intdigest(hashed, key_hash)
+    signed = key_hash - (1 << 64) if key_hash >= 1 << 63 else key_hash
     return ids[signed % len(ids)]
 
 
 def _hashed(kind: pa.DataType, value: Any) -> bytes | None:
     """Return the bytes of a value that Spark takes for its hash."""
-    found: bytes | None = None
+    encoded: bytes | None = None
     if pa.types.is_string(kind):
-        found = value.as_py().encode()
+        encoded = value.as_py().encode()
     elif pa.types.is_binary(kind):
-        found = value.as_py()
+        encoded = value.as_py()
     elif pa.types.is_timestamp(kind):
-        found = struct.pack("<q", value.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).as_py())
+        encoded = struct.pack("<q", value.cast(pa.timestamp("us", kind.tz)).cast(pa.int64()).as_py())
     elif pa.types.is_int64(kind):
-        found = struct.pack("<q", value.as_py())
+        encoded = struct.pack("<q", value.as_py())
     elif pa.types.is_signed_integer(kind) or pa.types.is_boolean(kind):
-        found = struct.pack("<i", value.as_py())
+        encoded = struct.pack("<i", value.as_py())
     elif pa.types.is_date32(kind):
-        found = struct.pack("<i", (value.as_py() - _EPOCH).days)
+        encoded = struct.pack("<i", (value.as_py() - _EPOCH).days)
     elif pa.types.is_float32(kind) or pa.types.is_float64(kind):
         number = value.as_py()
         number = math.nan if math.isnan(number) else number or 0.0  # all NaN are one value, and both zeros
-        found = struct.pack("<f" if pa.types.is_float32(kind) else "<d", number)
-    return found
+        encoded = struct.pack("<f" if pa.types.is_float32(kind) else "<d", number)
+    return encoded

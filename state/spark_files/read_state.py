@@ -44,11 +44,11 @@ class StoredState:
         family = files.snapshot.families.get(SEGMENTS)
         if family is None:
             raise NotReadable(f"{version.folder} has no map of ours")
-        found: dict[int, Segments] = defaultdict(dict)
+        groups: dict[int, Segments] = defaultdict(dict)
         for key, (name, value) in files.entries(self.folder, family_prefix(family)).items():
             group, kind, slot, number = stored_key(key, name)
             if self.partition_of(group) != version:
                 raise NotReadable(f"{name} has key group {group}, which is of another partition")
             if kinds is None or kind in kinds:
-                found[group][kind, slot, number] = stored_body(value, name)
-        return dict(found)
+                groups[group][kind, slot, number] = stored_body(value, name)
+        return dict(groups)

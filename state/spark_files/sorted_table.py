@@ -44,15 +44,15 @@ Entry = tuple[bytes, int, bytes | None]
 
 def newest(files: Iterable[tuple[str, bytes]], prefix: bytes) -> dict[bytes, tuple[str, bytes]]:
     """Return the keys that begin with `prefix` -> the file that has the value, and this: what was written last."""
-    found: dict[bytes, tuple[int, str, bytes | None]] = {}
+    last_writes: dict[bytes, tuple[int, str, bytes | None]] = {}
     for name, content in files:
         for key, number, value in entries(name, content, prefix):
-            before = found.get(key)
+            before = last_writes.get(key)
             if before is not None and before[0] == number:
                 raise NotReadable(f"{name} has a key with the number of another write of it")
             if before is None or before[0] < number:
-                found[key] = number, name, value
-    return {key: (name, value) for key, (_, name, value) in found.items() if value is not None}
+                last_writes[key] = number, name, value
+    return {key: (name, value) for key, (_, name, value) in last_writes.items() if value is not None}
 
 
 def entries(name: str, content: bytes, prefix: bytes) -> Iterator[Entry]:
@@ -91,9 +91,9 @@ class _Table:
             raise NotReadable(f"{name} has no properties")
         cursor = Cursor(known[_PROPERTIES], name)
         self._properties = dict(self.rows(self._block(cursor.varint(), cursor.varint()), keys_end=0))
-        for one, value in _EXPECTED.items():
-            if self._properties.get(one) != value:
-                raise NotReadable(f"{name} has {one.decode()}={self._properties.get(one)!r}")
+        for property_name, value in _EXPECTED.items():
+            if self._properties.get(property_name) != value:
+                raise NotReadable(f"{name} has {property_name.decode()}={self._properties.get(property_name)!r}")
         if not _UNKNOWN.isdisjoint(self._properties) or b"rocksdb.range_del" in known:
             raise NotReadable(f"{name} was not written by a store alone, or removes ranges of keys")
 
@@ -157,7 +157,7 @@ class _Table:
 def unpack_lz4(packed: bytes, length: int, name: str) -> bytes:
     """Return what LZ4 has compressed, of this length. Raises `NotReadable`."""
     try:
-        found = _lz4.decompress(packed, decompressed_size=length, asbytes=True)
+        unpacked = _lz4.decompress(packed, decompressed_size=length, asbytes=True)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise NotReadable(f"{name} is damaged: {error}") from error
-    return found  # type: ignore[no-any-return]
+    return unpacked  # type: ignore[no-any-return]

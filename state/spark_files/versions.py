@@ -97,14 +97,14 @@ class VersionFiles:
 
     def entries(self, folder: CheckpointFolder, prefix: bytes) -> dict[bytes, tuple[str, bytes]]:
         """Return the keys that begin with `prefix` -> the file that has the value, and this. Raises `NotReadable`."""
-        found = newest(self._tables(folder), prefix)
+        entries = newest(self._tables(folder), prefix)
         for name, log in self.changelogs:
             for key, value in log.changes:
                 if value is None:
-                    found.pop(key, None)
+                    entries.pop(key, None)
                 elif key.startswith(prefix):
-                    found[key] = name, value
-        return found
+                    entries[key] = name, value
+        return entries
 
     def _tables(self, folder: CheckpointFolder) -> Iterator[tuple[str, bytes]]:
         for name, size in self.snapshot.tables.items():
@@ -124,14 +124,14 @@ def versions_of(folder: CheckpointFolder, batch: int) -> list[Version]:
         if pinned.get(name, expected) != expected:
             raise NotReadable(f"{OFFSETS_FOLDER}/{batch} has {name}={pinned[name]}")
     ids = _ids_of(folder, f"{COMMITS_FOLDER}/{batch}")
-    return [Version(f"{STATE_FOLDER}/{_OPERATOR}/{place}", batch + 1, one) for place, one in enumerate(ids)]
+    return [Version(f"{STATE_FOLDER}/{_OPERATOR}/{place}", batch + 1, unique_id) for place, unique_id in enumerate(ids)]
 
 
 def _ids_of(folder: CheckpointFolder, name: str) -> list[str]:
     try:
         number, commit, *_ = parsed_lines(_read(folder, name))
         stores = commit["stateUniqueIds"][_OPERATOR]
-        ids = [_plain(one, name) for (one,) in stores]
+        ids = [_plain(unique_id, name) for (unique_id,) in stores]
     except (ValueError, TypeError, KeyError) as error:
         raise NotReadable(f"{name} has no id of each partition's only store") from error
     if number != _COMMITS or not ids:
@@ -144,10 +144,10 @@ def files_of(folder: CheckpointFolder, version: Version) -> VersionFiles:
     there, logs = {*folder.names(version.folder)}, list[tuple[str, Changelog]]()
     lineage, number = {version.number: version.id}, version.number
     while number in lineage:
-        one = Version(version.folder, number, lineage[number])
-        if one.file("zip").rpartition("/")[2] in there:
-            return VersionFiles(_snapshot(folder, one), logs[::-1])
-        name = one.file("changelog")
+        ancestor = Version(version.folder, number, lineage[number])
+        if ancestor.file("zip").rpartition("/")[2] in there:
+            return VersionFiles(_snapshot(folder, ancestor), logs[::-1])
+        name = ancestor.file("changelog")
         log = read_changelog(name, _read(folder, name))
         if not logs:
             lineage |= {number: _plain(id_, name) for number, id_ in log.lineage.items()}
@@ -160,7 +160,7 @@ def _snapshot(folder: CheckpointFolder, version: Version) -> Snapshot:
     name = version.file("zip")
     try:
         with zipfile.ZipFile(io.BytesIO(_read(folder, name))) as files:
-            sizes = {one.filename: one.file_size for one in files.infolist()}
+            sizes = {file.filename: file.file_size for file in files.infolist()}
             content = files.read(_METADATA)
     except _ZIP_ERRORS as error:
         raise NotReadable(f"{name} is no zip of Spark's: {error}") from error
@@ -174,8 +174,8 @@ def _snapshot(folder: CheckpointFolder, version: Version) -> Snapshot:
         if not {*fields} <= _METADATA_FIELDS or fields.get("logFiles"):
             raise ValueError({*fields} - _METADATA_FIELDS or fields["logFiles"])
         tables = {
-            f"{version.folder}/SSTs/{_plain(one['dfsSstFileName'], name)}": int(one["sizeBytes"])
-            for one in fields.get("sstFiles") or ()
+            f"{version.folder}/SSTs/{_plain(table['dfsSstFileName'], name)}": int(table["sizeBytes"])
+            for table in fields.get("sstFiles") or ()
         }
         families = {str(own): int(number) for own, number in fields["columnFamilyMapping"].items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:

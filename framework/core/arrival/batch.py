@@ -155,9 +155,11 @@ class ArrivalBatch:
                 window.on_evict_partitions(keys)
             case Flush():
                 window.on_flush()
-        for one in self._partitions.policy_errors:
-            place = FiringPlace(one.code, {"arrived_at": one.at_us})
-            self._quarantine.add_firing(place, one.where, one.error, USER_ERROR, given=one.given)
+        for policy_error in self._partitions.policy_errors:
+            place = FiringPlace(policy_error.code, {"arrived_at": policy_error.at_us})
+            self._quarantine.add_firing(
+                place, policy_error.where, policy_error.error, USER_ERROR, given=policy_error.given
+            )
         self._partitions.policy_errors.clear()
 
     def save(self) -> BatchOutcome:

@@ -15,9 +15,9 @@ from panekeeper.state.store import MemoryStore
 
 def state_difference(expected: MemoryStore, got: MemoryStore) -> str | None:
     """Return where the stored values of two stores differ first; None if both say the same."""
-    wanted, found = expected.segments, got.segments
-    for place in sorted(wanted.keys() | found.keys()):
-        name, before, now = f"{place[0]} {place[1]}/{place[2]}", wanted.get(place), found.get(place)
+    wanted, got_segments = expected.segments, got.segments
+    for place in sorted(wanted.keys() | got_segments.keys()):
+        name, before, now = f"{place[0]} {place[1]}/{place[2]}", wanted.get(place), got_segments.get(place)
         if before == now:
             continue
         if before is None or now is None:
@@ -48,10 +48,10 @@ def rows_difference(expected: pa.Table | None, got: pa.Table | None) -> str | No
         got = got.select(expected.column_names)  # as for partial results: the order of a declaration may have changed
     if expected is not None and got is not None and _in_order(expected).equals(_in_order(got)):
         return None
-    wanted, found = _counted(expected), _counted(got)
-    if wanted == found:
+    wanted, got_rows = _counted(expected), _counted(got)
+    if wanted == got_rows:
         return None
-    missing, extra = wanted - found, found - wanted
+    missing, extra = wanted - got_rows, got_rows - wanted
     said = []
     if missing:
         said.append(f"recorded, and not there when run again: {next(iter(missing))}")

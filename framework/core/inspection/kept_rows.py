@@ -53,11 +53,11 @@ def kept_partitions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     waits[kept.give_up(NO_WATERMARK, NEVER)] = goes_out_alone(port)
     is_kept = times >= now - hold
     codes, times, waits = codes[is_kept], times[is_kept], waits[is_kept]
-    found = _table(port, keys, now, (codes, times, waits), (codes[waits], times[waits] + hold + 1), hold)
+    table = _table(port, keys, now, (codes, times, waits), (codes[waits], times[waits] + hold + 1), hold)
     if goes_out_alone(port):
-        return found
-    place = found.column_names.index("waiting")
-    return found.set_column(place, found.schema.field(place), pa.nulls(found.num_rows, pa.int64()))
+        return table
+    place = table.column_names.index("waiting")
+    return table.set_column(place, table.schema.field(place), pa.nulls(table.num_rows, pa.int64()))
 
 
 def has_row(port: RecordedPort, store: KeyGroupStore, key: Values, at: int) -> bool | None:
@@ -66,8 +66,8 @@ def has_row(port: RecordedPort, store: KeyGroupStore, key: Values, at: int) -> b
     Not for a side of an interval join, which `partners.row_facts` tells of.
     """
     if port.is_by_row:
-        found = _opened(port, port.own(store)).kept_rows
-        return bool(np.any(found.times[_are_of(found.rows, key)] == at))
+        kept = _opened(port, port.own(store)).kept_rows
+        return bool(np.any(kept.times[_are_of(kept.rows, key)] == at))
     if port.panes is None:
         return None
     own = port.own(store)
@@ -77,13 +77,13 @@ def has_row(port: RecordedPort, store: KeyGroupStore, key: Values, at: int) -> b
     columns = pa.schema([*port.keys, pa.field(EVENT_TIME, pa.int64())])
     stored = RowStorage(own, dict(record.row_runs), columns, History())
     stored.read(np.array(sorted({first for first, _ in record.row_runs}), dtype=np.int64))
-    times = [one.column(EVENT_TIME).to_numpy()[_are_of(one, key)] for one in stored.tables]
-    return any(bool(np.any(one == at)) for one in times)
+    times = [table.column(EVENT_TIME).to_numpy()[_are_of(table, key)] for table in stored.tables]
+    return any(bool(np.any(table_times == at)) for table_times in times)
 
 
 def _are_of(rows: pa.Table, key: Values) -> np.ndarray:
-    found: np.ndarray = is_of(rows, key).to_numpy(zero_copy_only=False)
-    return found
+    matches: np.ndarray = is_of(rows, key).to_numpy(zero_copy_only=False)
+    return matches
 
 
 def open_windows(port: RecordedPort, store: KeyGroupStore) -> pa.Table:

@@ -15,10 +15,10 @@ _MOST = 3
 
 def nearest_panes(known: Mapping[tuple[int, int], str], start: int) -> list[str]:
     """Return a line with the panes that are nearest to one that starts then: (start, end) in us -> what it is."""
-    near = sorted(sorted(known), key=lambda one: abs(one[0] - start))[:_MOST]
+    near = sorted(sorted(known), key=lambda pane: abs(pane[0] - start))[:_MOST]
     if not near:
         return []
-    listed = ", ".join(f"{pane_text(*one)} ({known[one]})" for one in near)
+    listed = ", ".join(f"{pane_text(*pane)} ({known[pane]})" for pane in near)
     return [f"panes of this partition that are nearest: {listed}"]
 
 
@@ -29,16 +29,16 @@ def alike(own: Values, known: Iterable[Values]) -> list[Values]:
     [('hooli',), ('Holly',)]
     """
     by_text: dict[str, list[Values]] = {}
-    for one in known:
-        if one != own:
-            by_text.setdefault(_folded(one), []).append(one)
+    for key in known:
+        if key != own:
+            by_text.setdefault(_folded(key), []).append(key)
     near = get_close_matches(_folded(own), by_text, n=_MOST, cutoff=0.5)
-    return [one for text in near for one in by_text[text]][:_MOST]
+    return [key for text in near for key in by_text[text]][:_MOST]
 
 
 def alike_but_for_case(own: Values, known: Iterable[Values]) -> list[Values]:
     """Return which keys differ from one in upper and lower case, or spaces, alone."""
-    return [one for one in known if one != own and _folded(one) == _folded(own)][:_MOST]
+    return [key for key in known if key != own and _folded(key) == _folded(own)][:_MOST]
 
 
 NULL_TEXTS = frozenset({"null", "none", "-", ""})
@@ -51,7 +51,7 @@ def as_null(own: Values) -> Values:
     >>> as_null(("null", "acme", "-")), as_null(("acme", 0))
     ((None, 'acme', None), ('acme', 0))
     """
-    return tuple(None if isinstance(one, str) and one.casefold() in NULL_TEXTS else one for one in own)
+    return tuple(None if isinstance(value, str) and value.casefold() in NULL_TEXTS else value for value in own)
 
 
 def pane_text(start: int, end: int) -> str:

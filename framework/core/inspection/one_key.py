@@ -21,7 +21,7 @@ Values = Mapping[str, pa.Scalar]
 
 def is_of(table: pa.Table, key: Values) -> pa.Array:
     """Return which rows of a table have these values in its columns; a null, and NaN, is one value."""
-    found = pa.array(np.ones(table.num_rows, dtype=np.bool_))
+    matches = pa.array(np.ones(table.num_rows, dtype=np.bool_))
     for name, value in key.items():
         column = table.column(name)
         value = value.cast(column.type)  # noqa: PLW2901 -- as the column has it
@@ -31,8 +31,8 @@ def is_of(table: pa.Table, key: Values) -> pa.Array:
             same = pc.fill_null(pc.is_nan(column), False)
         else:
             same = pc.fill_null(pc.equal(column, value), False)
-        found = pc.and_(found, same.combine_chunks() if isinstance(same, pa.ChunkedArray) else same)
-    return found
+        matches = pc.and_(matches, same.combine_chunks() if isinstance(same, pa.ChunkedArray) else same)
+    return matches
 
 
 def rows_of(table: pa.Table, key: Values, names: Iterable[tuple[str, ...]] = ()) -> pa.Table:

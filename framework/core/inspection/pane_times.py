@@ -64,5 +64,5 @@ def panes_with(port: RecordedPort, at: int, held: list[tuple[int, int]]) -> list
         return [(geometry.start(pane), geometry.end(pane)) for pane in panes]
     if isinstance(window, SlidingByRow):
         own = (at - window.difference_us, at)
-        return [own, *(one for one in sorted(held) if one[0] <= at <= one[1] and one != own)]
-    return [one for one in held if one[0] <= at < one[1]]
+        return [own, *(bounds for bounds in sorted(held) if bounds[0] <= at <= bounds[1] and bounds != own)]
+    return [bounds for bounds in held if bounds[0] <= at < bounds[1]]

@@ -48,22 +48,22 @@ def pane_schema(port: RecordedPort) -> pa.Schema:
     return pa.schema([*port.keys, *(pa.field(name, kind) for name, kind in own.items())])
 
 
-def as_table(port: RecordedPort, keys: PartitionKeys, watermark: int, found: Outlook) -> pa.Table:
+def as_table(port: RecordedPort, keys: PartitionKeys, watermark: int, outlook: Outlook) -> pa.Table:
     """Return what is open as a table, with what comes next and when."""
-    past, fires_at = found.past, found.fires_at
-    is_overdue = (fires_at == watermark + 1) & (found.end <= watermark)
+    past, fires_at = outlook.past, outlook.fires_at
+    is_overdue = (fires_at == watermark + 1) & (outlook.end <= watermark)
     columns = {
-        "pane_start": found.start,
-        "pane_end": found.end,
-        "rows": found.rows,
+        "pane_start": outlook.start,
+        "pane_end": outlook.end,
+        "rows": outlook.rows,
         "state": np.where(is_overdue, OVERDUE, np.where(past.complete, LATE, OPEN)),
         "firings": past.fired,
         "unfired": past.waits,
         "next": np.where(fires_at == NEVER, CLOSE, np.where(past.fired > 0, REFIRE, FIRE)),
         "fires_at": fires_at,
-        "closes_at": found.closes_at,
+        "closes_at": outlook.closes_at,
         "next_clock": past.due_us,
-        "next_rows": found.next_rows,
+        "next_rows": outlook.next_rows,
         "watermark": np.full(len(past), watermark),
     }
     nothing = {"rows": NONE, "next_rows": NONE, "fires_at": NEVER, "next_clock": NEVER, "watermark": NO_WATERMARK}
@@ -79,8 +79,8 @@ def open_panes(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     has_rows = not IntervalRecord.decode(store.read_header()).segments
     window = TimeIntervalBatch(that_counts(port), store, _rows_and_no_results if has_rows else None).window
     pairs = window.open_pairs()
-    found = replace(window.outlook(pairs), rows=_rows(port, window.panes.contents, pairs))
-    return as_table(port, window.keys, window.watermark, found)
+    outlook = replace(window.outlook(pairs), rows=_rows(port, window.panes.contents, pairs))
+    return as_table(port, window.keys, window.watermark, outlook)
 
 
 def _rows_and_no_results(parts: PaneParts) -> tuple[PaneContents, PaneOutput]:

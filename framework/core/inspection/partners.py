@@ -69,9 +69,9 @@ def equal_types(port: RecordedPort, ports: Sequence[RecordedPort], store: Memory
     """Return the columns of a side that must be equal, with their types, as far as rows of either side tell them."""
     names = port.fields["equal"][port.number]
     types = dict(zip(names, port.keys.types, strict=False))
-    for one in (port, ports[1 - port.number]):
-        table = _any_rows(one, store)
-        for name, own in zip(names, one.fields["equal"][one.number], strict=True):
+    for side in (port, ports[1 - port.number]):
+        table = _any_rows(side, store)
+        for name, own in zip(names, side.fields["equal"][side.number], strict=True):
             if table is not None:
                 types.setdefault(name, table.schema.field(own).type)
     return {name: types.get(name, pa.string()) for name in names}
@@ -99,11 +99,11 @@ def row_facts(
         kept = int(is_it.sum())
         unmet = np.isin(np.flatnonzero(is_it), mine.give_up(NO_WATERMARK, NEVER))
         has_met = not unmet.all()
-    without, partners = [name for name, one in values.items() if not one.is_valid], []
+    without, partners = [name for name, value in values.items() if not value.is_valid], []
     start = now - join.hold_us(other.number)
     theirs = dict(zip(other.fields["equal"][other.number], values.values(), strict=True))
-    if not without and (found := _side(other, store, record, theirs)) is not None:
-        times = found.times[_are(found.rows, theirs)]
+    if not without and (other_side := _side(other, store, record, theirs)) is not None:
+        times = other_side.times[_are(other_side.rows, theirs)]
         partners = sorted(times[(times >= at - before) & (times <= at + after) & (times >= start)].tolist())
     return RowFacts(
         port=port.number,
@@ -124,8 +124,8 @@ def row_facts(
 
 
 def _are(rows: pa.Table, values: Values) -> np.ndarray:
-    found: np.ndarray = is_of(rows, values).to_numpy(zero_copy_only=False)
-    return found
+    matches: np.ndarray = is_of(rows, values).to_numpy(zero_copy_only=False)
+    return matches
 
 
 def _side(port: RecordedPort, store: MemoryStore, record: JoinRecord, values: Values) -> Any:
@@ -143,8 +143,8 @@ def _any_rows(port: RecordedPort, store: MemoryStore) -> pa.Table | None:
 def why_joined(facts: RowFacts) -> Answer:
     """Return which partners a row has, or what it waits for, and until when."""
     if facts.kept:
-        found = _of_kept(facts)
-        return replace(found, reasons=(*found.reasons, *refusal_lines(facts.refused)))
+        answer = _of_kept(facts)
+        return replace(answer, reasons=(*answer.reasons, *refusal_lines(facts.refused)))
     if facts.refused:
         lines = refusal_lines(facts.refused)
         verdict = Verdict.DROPPED if facts.refused[0].reason == "LATE" else Verdict.QUARANTINED

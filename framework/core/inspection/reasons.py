@@ -225,7 +225,7 @@ def _missed_lines(missed: Mapping[int, int]) -> list[str]:
 
 def unplaced_lines(unplaced: Sequence[Refusal]) -> list[str]:
     """Return a line for each reason for which rows of a partition were refused that are of no pane."""
-    return [f"of this partition, and no pane, {one}" for one in refusal_lines(unplaced)]
+    return [f"of this partition, and no pane, {line}" for line in refusal_lines(unplaced)]
 
 
 def passed_by(facts: PaneFacts) -> Passed | None:
@@ -233,7 +233,7 @@ def passed_by(facts: PaneFacts) -> Passed | None:
 
     It is known where Spark keeps the watermark, as the delay there is one.
     """
-    fired = [one.batch for one in facts.firings if one.reason == "WATERMARK"]
+    fired = [firing.batch for firing in facts.firings if firing.reason == "WATERMARK"]
     batch = fired[0] if fired else None
     if batch is None and (fired or (facts.held is not None and facts.held["firings"])):
         batch = _batch_at(facts, facts.ready_at)
@@ -254,7 +254,7 @@ def _why(facts: PaneFacts) -> Answer:
         verdict = Verdict.CLOSED if facts.settlement is None else Verdict.SETTLED
         return Answer(verdict=verdict, batch=last.batch, reasons=tuple(reasons))
     if facts.refused:
-        others = [one for one in facts.refused if one.reason != LATE]
+        others = [refusal for refusal in facts.refused if refusal.reason != LATE]
         verdict = Verdict.QUARANTINED if others else Verdict.DROPPED
         return Answer(verdict=verdict, batch=(others or facts.refused)[0].batch, reasons=(_taking_line(facts),))
     verdict = Verdict.NEVER if facts.is_flushed or facts.watermark >= facts.closes_at else Verdict.NOT_YET
@@ -290,15 +290,15 @@ def _firing_lines(facts: PaneFacts) -> list[str]:
     lines = []
     by_state = facts.held is not None and not facts.firings and facts.held["firings"]
     firings = facts.firings or ([Firing(refinement=0, reason="WATERMARK", is_final=False)] if by_state else [])
-    first = next((one for one in firings if one.reason == "WATERMARK"), firings[0] if firings else None)
-    for one in firings:
-        batch, result = one.batch, _result_text(one)
-        if one.reason == "WATERMARK":
+    first = next((firing for firing in firings if firing.reason == "WATERMARK"), firings[0] if firings else None)
+    for firing in firings:
+        batch, result = firing.batch, _result_text(firing)
+        if firing.reason == "WATERMARK":
             batch = _batch_at(facts, facts.ready_at) if batch is None else batch
             lines.append(f"it fired{_in(batch)}{result}: {_passed(facts, batch)}")
         else:
-            lines.append(f"it fired{_in(batch)}{result}: {_REASONS.get(one.reason, one.reason)}")
-        if facts.mover is not None and one is first and (passed := passed_by(facts)) is not None:
+            lines.append(f"it fired{_in(batch)}{result}: {_REASONS.get(firing.reason, firing.reason)}")
+        if facts.mover is not None and firing is first and (passed := passed_by(facts)) is not None:
             lines.append(_mover_line(facts.mover, passed))
     return lines
 
@@ -344,10 +344,10 @@ def _passed(facts: PaneFacts, batch: int | None) -> str:
     if batch is None or batch not in facts.watermarks:
         return f"the watermark reached {until}"
     now = facts.watermarks[batch]
-    before = max((us for one, us in facts.watermarks.items() if one < batch), default=None)
+    before = max((us for earlier_batch, us in facts.watermarks.items() if earlier_batch < batch), default=None)
     came = "" if before in (None, NO_WATERMARK) else f" from {time_text(before)}"
     text = f"the watermark went{came} to {time_text(now)}, and so reached {until}"
-    delays = {one.delay for one in facts.sources}
+    delays = {source.delay for source in facts.sources}
     if len(facts.sources) == 1 and (delay := delays.pop()) is not None:
         whose = "the batches before it" if facts.follows else "it"
         text += (
@@ -378,28 +378,34 @@ def _waiting_lines(facts: PaneFacts, held: Mapping[str, Any], rows: str) -> list
 def source_lines(sources: Sequence[SourceTime]) -> list[str]:
     """Return a line for each source that the watermark is taken from, the one that holds it back first."""
     lines = []
-    for one in sorted(sources, key=lambda one: (one.reached is not None, one.reached)):
-        if one.reached is None:
-            lines.append(f"{one.name} has had no row yet{_silence(one)}")
+    for source in sorted(sources, key=lambda source: (source.reached is not None, source.reached)):
+        if source.reached is None:
+            lines.append(f"{source.name} has had no row yet{_silence(source)}")
             continue
-        seen = "" if one.delay is None else f" at {time_text(one.reached + one.delay)} less {_text(one.delay)}"
-        lines.append(f"{one.name} stands{seen or ' where it is'}: {time_text(one.reached)}{_silence(one)}")
+        seen = (
+            "" if source.delay is None else f" at {time_text(source.reached + source.delay)} less {_text(source.delay)}"
+        )
+        lines.append(f"{source.name} stands{seen or ' where it is'}: {time_text(source.reached)}{_silence(source)}")
     return lines
 
 
-def _silence(one: SourceTime) -> str:
-    if one.silent is None:
+def _silence(source: SourceTime) -> str:
+    if source.silent is None:
         return ""
-    idle = "" if one.idle_after is None else f" (idle at {_text(one.idle_after)})"
-    counts = "; it is idle, so the watermark goes on without it" if one.is_idle else ""
-    return f", and has had no row for {_text(one.silent)}{idle}{counts}"
+    idle = "" if source.idle_after is None else f" (idle at {_text(source.idle_after)})"
+    counts = "; it is idle, so the watermark goes on without it" if source.is_idle else ""
+    return f", and has had no row for {_text(source.silent)}{idle}{counts}"
 
 
 def _never_lines(facts: PaneFacts) -> list[str]:
     if facts.is_flushed or facts.watermark >= facts.closes_at:
         return [_taking_line(facts), "neither the log nor the quarantine has anything of it"]
     lines = [f"no row of it has come; {_taking_line(facts)}"]
-    seen = [one.reached + one.delay for one in facts.sources if one.reached is not None and one.delay is not None]
+    seen = [
+        source.reached + source.delay
+        for source in facts.sources
+        if source.reached is not None and source.delay is not None
+    ]
     if seen and facts.start > max(seen):
         lines.append(f"it begins after the newest event time that has come, {time_text(max(seen))}")
     return lines
@@ -456,7 +462,7 @@ def nothing_kept(refused: Sequence[Refusal]) -> Answer:
     reasons = ("no row of this partition is kept", *refusal_lines(refused))
     if not refused:
         return Answer(verdict=Verdict.NEVER, reasons=reasons)
-    is_late = all(one.reason == LATE for one in refused)
+    is_late = all(refusal.reason == LATE for refusal in refused)
     verdict = Verdict.DROPPED if is_late else Verdict.QUARANTINED
     return Answer(verdict=verdict, batch=refused[0].batch, reasons=reasons)
 

@@ -116,7 +116,7 @@ def recorded_ports(declaration: Mapping[str, Any], committed: int | None = None)
     Raises `DeclarationError` for a partition column by which nothing can be looked up.
     """
     windows = declarations_by_window(in_force(declaration, committed))
-    return [port for name, one in windows.items() for port in _ports(name, one)]
+    return [port for name, window_declaration in windows.items() for port in _ports(name, window_declaration)]
 
 
 def _ports(window: str, declaration: Mapping[str, Any]) -> list[RecordedPort]:
@@ -126,9 +126,9 @@ def _ports(window: str, declaration: Mapping[str, Any]) -> list[RecordedPort]:
         while f"port_{len(parts)}.window.kind" in declaration:
             parts.append(fields_below(declaration, f"port_{len(parts)}."))
     count = None if len(parts) > 1 else _counted_by(declaration, history)
-    join = {f"window.{name}": one for name, one in fields_below(declaration, "join.").items()}
+    join = {f"window.{name}": value for name, value in fields_below(declaration, "join.").items()}
     log_keys = tuple(_keys(parts[0]).names)
-    return [_port(number, one | join, history, count, log_keys, window) for number, one in enumerate(parts)]
+    return [_port(number, part | join, history, count, log_keys, window) for number, part in enumerate(parts)]
 
 
 def _is_joined(declaration: Mapping[str, Any]) -> bool:
@@ -142,7 +142,7 @@ def _port(
     kind = fields["kind"]
     joined = [fields_below(part, "port_1.")] if _is_joined(part) and kind == _PANES else []
     if joined:
-        keys = pa.schema([pa.field(stored_key(place), one.type) for place, one in enumerate(keys)])
+        keys = pa.schema([pa.field(stored_key(place), column.type) for place, column in enumerate(keys)])
     return RecordedPort(
         number=number,
         fields=fields,
@@ -154,7 +154,7 @@ def _port(
         counted_by=count,
         log_keys=log_keys,
         row_keys=tuple(_keys(part).names),
-        rows_of=tuple(tuple(_keys(one).names) for one in (part, *joined)),
+        rows_of=tuple(tuple(_keys(port_part).names) for port_part in (part, *joined)),
         window=window,
         can_settle=_can_settle(part, is_one_of_several=bool(joined or number)),
     )
@@ -165,22 +165,22 @@ def _can_settle(part: Mapping[str, Any], *, is_one_of_several: bool) -> bool:
         window_of(fields_below(part, "window.")),
         has_several_inputs=is_one_of_several or "port_1.window.kind" in part,
         has_aggregates=bool(aggregates_of(part)) and "operator" not in part and "handlers" not in part,
-        has_groups=any(name.startswith("aggregate.") and one == GROUPS for name, one in part.items()),
+        has_groups=any(name.startswith("aggregate.") and value == GROUPS for name, value in part.items()),
         has_dedupe="dedupe" in part,
     )
     return against is None
 
 
 def _keys(part: Mapping[str, Any]) -> pa.Schema:
-    found = []
+    columns = []
     for name, text in fields_below(part, "partition_by.").items():
         kind = column_type(text)
         if kind is None:
             raise DeclarationError(
                 f"the partition column {name!r} is of the type {text}, by which nothing is looked up"
             )
-        found.append(pa.field(name, kind))
-    return pa.schema(found)
+        columns.append(pa.field(name, kind))
+    return pa.schema(columns)
 
 
 def _counted_by(declaration: Mapping[str, Any], history: History) -> int | None:

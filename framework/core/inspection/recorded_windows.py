@@ -153,7 +153,7 @@ def _nested(fields: Fields, name: str) -> Fields:
 
 def fields_below(fields: Fields, prefix: str) -> dict[str, Any]:
     """Return the fields that begin so, without that."""
-    return {name.removeprefix(prefix): one for name, one in fields.items() if name.startswith(prefix)}
+    return {name.removeprefix(prefix): value for name, value in fields.items() if name.startswith(prefix)}
 
 
 def _every(fields: Fields) -> Every:

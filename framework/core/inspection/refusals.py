@@ -48,7 +48,7 @@ class LastSettlement:
 
     def may_have(self, refused: Sequence[Refusal]) -> bool:
         """Return whether it may have one of these: one that can be settled, and was not refused later."""
-        return any(one.reason in (LATE, USER_ERROR) and self.has(one) is not False for one in refused)
+        return any(refusal.reason in (LATE, USER_ERROR) and self.has(refusal) is not False for refusal in refused)
 
 
 def watermark_of_rows(watermarks: Mapping[int, int], batch: int, *, follows: bool) -> int:
@@ -58,7 +58,7 @@ def watermark_of_rows(watermarks: Mapping[int, int], batch: int, *, follows: boo
     """
     if follows:
         return watermarks.get(batch, NO_WATERMARK)
-    return max((us for one, us in watermarks.items() if one < batch), default=NO_WATERMARK)
+    return max((us for earlier_batch, us in watermarks.items() if earlier_batch < batch), default=NO_WATERMARK)
 
 
 def missed_between(
@@ -76,20 +76,20 @@ def missed_between(
 def with_lateness(refused: Sequence[Refusal], watermarks: Mapping[int, int], *, follows: bool) -> list[Refusal]:
     """Return rows with how far they were behind the watermark by which they were late (`watermark_of_rows`)."""
 
-    def behind(one: Refusal) -> int | None:
-        if one.at is None or one.batch is None or one.reason != LATE:
+    def behind(refusal: Refusal) -> int | None:
+        if refusal.at is None or refusal.batch is None or refusal.reason != LATE:
             return None
-        watermark = watermark_of_rows(watermarks, one.batch, follows=follows)
-        return watermark - one.at if watermark > one.at else None
+        watermark = watermark_of_rows(watermarks, refusal.batch, follows=follows)
+        return watermark - refusal.at if watermark > refusal.at else None
 
-    return [replace(one, behind=behind(one)) for one in refused]
+    return [replace(refusal, behind=behind(refusal)) for refusal in refused]
 
 
 def refusal_lines(refused: Sequence[Refusal]) -> list[str]:
     """Return a line for all that was refused for the same reason: how many rows, of which times, in which batches."""
     kinds: dict[tuple[str, bool, bool], list[Refusal]] = {}
-    for one in refused:
-        kinds.setdefault((one.reason, one.of_firing, one.at is None), []).append(one)
+    for refusal in refused:
+        kinds.setdefault((refusal.reason, refusal.of_firing, refusal.at is None), []).append(refusal)
     return [_line(own) for own in kinds.values()]
 
 
@@ -107,23 +107,23 @@ def _line(own: Sequence[Refusal]) -> str:
         what = f"{rows}{of} came too late{when} and {are} in the quarantine"
         if is_one and detail:
             return f"{what}: {detail}"
-        behind = [one.behind for one in own if one.behind is not None]
+        behind = [refusal.behind for refusal in own if refusal.behind is not None]
         return f"{what}{f': {_span(min(behind), max(behind))} behind the watermark' if behind else ''}"
-    said = f", {detail}" if detail and (is_one or all(one.detail == first.detail for one in own)) else ""
+    said = f", {detail}" if detail and (is_one or all(refusal.detail == first.detail for refusal in own)) else ""
     said = said or (f", such as: {detail}" if detail else "")
     was = "was" if is_one else "were"
     return f"{rows}{of} {was} refused{when} and {are} in the quarantine: {first.reason}{said}"
 
 
 def _batches_text(own: Sequence[Refusal]) -> str:
-    batches = sorted({one.batch for one in own if one.batch is not None})
+    batches = sorted({refusal.batch for refusal in own if refusal.batch is not None})
     if not batches:
         return ""
     return f" in batch {batches[0]}" if len(batches) == 1 else f" in batches {batches[0]} to {batches[-1]}"
 
 
 def _range_text(own: Sequence[Refusal]) -> str:
-    times = sorted(one.at for one in own if one.at is not None)
+    times = sorted(refusal.at for refusal in own if refusal.at is not None)
     first, last = _time(times[0]), _time(times[-1])
     return first if first == last else f"{first} to {last}"
 
@@ -152,12 +152,12 @@ def remedy_lines(
         settlement: the one of its last firing; None if that is of none.
     """
     then = "" if is_closed else "once the pane is closed, "
-    reasons = {one.reason for one in refused}
+    reasons = {refusal.reason for refusal in refused}
     if reasons.isdisjoint({LATE, USER_ERROR}):
         return ["no result has them; the quarantine has them with all their columns"] if refused else []
     if settle is None:
         return ["they cannot be settled: that is for panes of event time with aggregates of all their rows"]
-    of = {reason: [one for one in refused if one.reason == reason] for reason in (LATE, USER_ERROR)}
+    of = {reason: [refusal for refusal in refused if refusal.reason == reason] for reason in (LATE, USER_ERROR)}
     return [_remedy_line(own, f"{then}`{settle} --reason {reason}`", settlement) for reason, own in of.items() if own]
 
 

@@ -19,7 +19,7 @@ def open_sessions(port: RecordedPort, store: KeyGroupStore) -> pa.Table:
     """Return a row for each open session of a key group, as `open_panes` does for panes; in no order."""
     window, keys, record = port.declared, PartitionKeys(port.keys), SessionRecord.decode(store.read_header())
     assert isinstance(window, Session)
-    found = OpenSessions(keys, fires_by_clock=window.fires_by_clock)
+    sessions = OpenSessions(keys, fires_by_clock=window.fires_by_clock)
     if tables := stored_sessions(record, store):
-        found.add_stored(tables)
-    return as_table(port, keys, record.watermark, SessionTimes(window, found.columns, record.watermark).outlook())
+        sessions.add_stored(tables)
+    return as_table(port, keys, record.watermark, SessionTimes(window, sessions.columns, record.watermark).outlook())

@@ -65,25 +65,27 @@ class StepDone:
         """The rows of the log that followed, of the partition; of several windows, with the name of theirs."""
         return [
             {WINDOW: window, **row} if window else row
-            for window, one in self.outcome.parts.items()
-            for row in ([] if one.results is None else python_rows(rows_of(one.results, self.key)))
+            for window, window_outcome in self.outcome.parts.items()
+            for row in (
+                [] if window_outcome.results is None else python_rows(rows_of(window_outcome.results, self.key))
+            )
         ]
 
     @property
     def rejected(self) -> list[dict[str, Any]]:
         """The rows of the quarantine that followed, of the partition: by their texts, in which its columns are."""
-        found = [] if self.outcome.rejected is None else python_rows(self.outcome.rejected)
+        rows = [] if self.outcome.rejected is None else python_rows(self.outcome.rejected)
         if not self.key:
-            return found
-        own = {name: pa.chunked_array([pa.array([one.as_py()], one.type)]) for name, one in self.key.items()}
+            return rows
+        own = {name: pa.chunked_array([pa.array([value.as_py()], value.type)]) for name, value in self.key.items()}
         wanted, named = [*json.loads(objects(own)[0]).values()], {tuple(self.key), *self.names.values()}
-        return [row for row in found if _is_text_of(row["row"], wanted, named)]
+        return [row for row in rows if _is_text_of(row["row"], wanted, named)]
 
     def __str__(self) -> str:
         lines = [f"{self.number}. {self._what()}"]
-        lines += [f"   {one}" for one in _first(self._rows(), _row_text)]
-        lines += [f"   -> {one}" for one in _first(self.results, lambda one: _result_text(one, self.key))]
-        lines += [f"   -> {one}" for one in _first(self.rejected, _rejected_text)]
+        lines += [f"   {text}" for text in _first(self._rows(), _row_text)]
+        lines += [f"   -> {text}" for text in _first(self.results, lambda row: _result_text(row, self.key))]
+        lines += [f"   -> {text}" for text in _first(self.rejected, _rejected_text)]
         late = self.outcome.counts.get("refined_late", 0)
         of_group = " (in the key group)" if self.key else ""
         if late:
@@ -98,11 +100,11 @@ class StepDone:
         own = self._own(self.step).slice(0, MOST_SHOWN + 1)
         shown = [name for name in own.column_names if not name.startswith("_")]
         times = [name for name in (EVENT_TIME, ARRIVAL_TIME) if name in own.column_names][:1]
-        found = python_rows(own.select(shown))
+        rows = python_rows(own.select(shown))
         for name in times:
             at = map(format_time, own.column(name).to_pylist())
-            found = [{"at": us, **row} for us, row in zip(at, found, strict=True)]
-        return found
+            rows = [{"at": us, **row} for us, row in zip(at, rows, strict=True)]
+        return rows
 
     def _own(self, step: Rows | PartialRows) -> pa.Table:
         names = self.names.get(step.port, tuple(self.key))
@@ -195,7 +197,7 @@ def _text(value: Any) -> str:
 
 
 def _span(table: pa.Table) -> str:
-    name = next((one for one in (EVENT_TIME, ARRIVAL_TIME) if one in table.column_names), None)
+    name = next((column for column in (EVENT_TIME, ARRIVAL_TIME) if column in table.column_names), None)
     if name is None or not table.num_rows:
         return ""
     times = table.column(name).to_numpy()

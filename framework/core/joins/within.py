@@ -196,4 +196,4 @@ class WithinBatch:
         self._results.append(pa.table(columns, schema=self._spec.results_schema))
 
     def _lateness_text(self, time: int | None) -> str:
-        return lateness_text(time, self._record, "older than the discard age", of="joins")
+        return lateness_text(time, self._record, "older than the discard age", noun="joins")

@@ -68,12 +68,12 @@ def _prune_seen_files(query: StreamingQuery, files: CheckpointFiles, last: int, 
 def _seen_files(query: StreamingQuery) -> list[Any]:
     """Return the maps of seen files of the query's file sources."""
     sources = query._jsq.streamingQuery().sources()  # noqa: SLF001 -- no public way leads to the map
-    found = []
+    maps = []
     for at in range(sources.size()):
         source = sources.apply(at)
         if source.getClass().getSimpleName() == "FileStreamSource" and CONTROL_FOLDER in source.toString():
             seen = source.seenFiles()
             field = seen.getClass().getDeclaredField("map")
             field.setAccessible(True)
-            found.append(field.get(seen))
-    return found
+            maps.append(field.get(seen))
+    return maps

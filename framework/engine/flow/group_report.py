@@ -42,7 +42,7 @@ class GroupReport(GroupFigures):
         start = max((row for row in batch.control if row.kind == "resume"), key=lambda row: row.pos, default=None)
         return cls(
             group=batch.group,
-            **{one.name: getattr(outcome, one.name) for one in fields(GroupFigures)},
+            **{figure.name: getattr(outcome, figure.name) for figure in fields(GroupFigures)},
             resume_file=None if start is None else start.pos,
             resumed_us=None if start is None else start.n,
             drain_file=max((row.pos for row in batch.control if row.kind == "drain"), default=None),
@@ -52,10 +52,10 @@ class GroupReport(GroupFigures):
 
     def to_bytes(self) -> bytes:
         """Return it as the worker sends it."""
-        return json.dumps(vars(self) | {"errors": [asdict(one) for one in self.errors]}).encode()
+        return json.dumps(vars(self) | {"errors": [asdict(error) for error in self.errors]}).encode()
 
     @classmethod
     def from_bytes(cls, sent: bytes) -> GroupReport:
         """Return what `to_bytes` made."""
         told = json.loads(sent)
-        return cls(**told | {"errors": [ErrorKind(**one) for one in told["errors"]]})
+        return cls(**told | {"errors": [ErrorKind(**error) for error in told["errors"]]})

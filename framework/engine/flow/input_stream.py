@@ -128,10 +128,10 @@ class SparkStream(InputStream):
             raise DeclarationError(f"{what} is {given!r}, which is no column of the stream: {error}") from error
         of_stream = plan_of(self.frame).output()
         if kind_of(plan) == "Project" and plan.projectList().size() == 1:
-            one = plan.projectList().apply(0)
+            column = plan.projectList().apply(0)
             for place, name in enumerate(self.frame.columns):
                 attribute = of_stream.apply(place)
-                if one.getClass().equals(attribute.getClass()) and one.exprId().equals(attribute.exprId()):
+                if column.getClass().equals(attribute.getClass()) and column.exprId().equals(attribute.exprId()):
                     return name
         raise DeclarationError(
             f"{what} is {given!r}, which Spark computes; make a column of it by df.withColumn(), and give its name"
@@ -171,8 +171,8 @@ class SparkStream(InputStream):
 
     def stateful_operators(self) -> list[str]:
         """By its plan, from the sources on."""
-        found = [kind_of(node) for node in nodes(plan_of(self.frame)) if _has_state(node)]
-        return [*reversed(found)]
+        operators = [kind_of(node) for node in nodes(plan_of(self.frame)) if _has_state(node)]
+        return [*reversed(operators)]
 
     def cautions(self, name: str, *, event_time: str | None) -> Iterator[str]:
         """By its plan."""

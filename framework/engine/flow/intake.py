@@ -142,13 +142,13 @@ class Intake:
             raise DeclarationError(f"watermark_by is {by!r}; it must be 'partition', or not be given")
         if self.event_time is None:
             raise DeclarationError("watermark_by needs event_time: a window in arrival order has no watermark")
-        found = self.stream.kafka_partition()
-        if found is None:
+        columns = self.stream.kafka_partition()
+        if columns is None:
             raise DeclarationError(
                 "watermark_by is 'partition', but the stream does not come from one source of Kafka, and no other "
                 "source says from which partition a row is; leave it out"
             )
-        if not found:
+        if not columns:
             raise DeclarationError(
                 "watermark_by is 'partition', but the stream has no longer the columns 'topic' and 'partition' of "
                 "Kafka, by these names; keep both beside the columns that you read from the messages"
@@ -198,8 +198,8 @@ class Intake:
     @property
     def origin_columns(self) -> tuple[str, ...]:
         """Names of the columns that tell from where in Kafka a row is, the offset last; none where they do not."""
-        found = {name: self.type_of(name).simpleString() for name in self.user_columns}
-        kept = tuple(name for name, kind in _KAFKA.items() if found.get(name) == kind)
+        kinds = {name: self.type_of(name).simpleString() for name in self.user_columns}
+        kept = tuple(name for name, kind in _KAFKA.items() if kinds.get(name) == kind)
         return kept if kept[-2:] == ("partition", "offset") else ()
 
     @property
@@ -270,7 +270,10 @@ class Intake:
                     "rename the column: df.withColumnRenamed(...)"
                 )
         schema, holds = self.stream.schema, BooleanType()
-        columns = [StructField(one, holds, False) if one in self.conditions else schema[one] for one in names]
+        columns = [
+            StructField(column_name, holds, False) if column_name in self.conditions else schema[column_name]
+            for column_name in names
+        ]
         try:
             return arrow_schema(StructType(columns))
         except Exception as error:

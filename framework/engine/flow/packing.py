@@ -194,10 +194,10 @@ class Packer:
             return []
         kinds, batch_time = table.column(MARK), self._batch_time(table)
         places = np.flatnonzero(pc.is_valid(kinds).to_numpy(zero_copy_only=False))
-        found = table.select([MARK, MARK_VALUE, MARK_TEXT]).take(pa.array(places)).to_pylist()
+        marks = table.select([MARK, MARK_VALUE, MARK_TEXT]).take(pa.array(places)).to_pylist()
         return [
             (int(place), mark[MARK], mark[MARK_VALUE] or batch_time, mark[MARK_TEXT])
-            for place, mark in zip(places, found, strict=True)
+            for place, mark in zip(places, marks, strict=True)
         ]
 
     def _batch_time(self, table: pa.Table) -> int:
@@ -210,16 +210,16 @@ class Packer:
             self._pack_good(table, groups, pos, pos + table.num_rows - 1, packed)
             return
         bad = pc.is_valid(reject).to_numpy(zero_copy_only=False)
-        found = [json.loads(text) for text in reject.filter(pa.array(bad)).to_pylist()]  # null fields are omitted
+        bad_rows = [json.loads(text) for text in reject.filter(pa.array(bad)).to_pylist()]  # null fields are omitted
         columns = {
-            field.name: pa.array([row.get(field.name) for row in found], field.type) for field in REJECTED_SCHEMA
+            field.name: pa.array([row.get(field.name) for row in bad_rows], field.type) for field in REJECTED_SCHEMA
         }
         rejected = pa.table(columns, schema=REJECTED_SCHEMA)
         if self.fail_on_error:
             first = rejected.slice(0, 1).to_pylist()[0]
             detail = f" ({first['detail']})" if first["detail"] else ""
             raise InputError(
-                f"{len(found)} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
+                f"{len(bad_rows)} bad row(s), the first one {first['reason']}{detail}: {first['row']}; "
                 'fix the input, or use on_error="quarantine" and start again: this batch is then run once more'
             )
         self._pack_segments(rejected, groups[bad], REFUSED_KIND, pos, packed)
@@ -237,9 +237,9 @@ class Packer:
             rows = rows.append_column(REST, table.column(REST_COLUMN))
         if folded is not None:
             parts, rest = folded
-            for number, (window, one) in enumerate(parts.items()):
+            for number, (window, part) in enumerate(parts.items()):
                 kind = f"{PARTIAL_KIND}:{window}" if window else PARTIAL_KIND
-                self._pack_segments(one.table, groups[one.first], kind, pos, packed, one.numbers * (number == 0))
+                self._pack_segments(part.table, groups[part.first], kind, pos, packed, part.numbers * (number == 0))
             if not len(rest):
                 return
             rows, groups = rows.take(pa.array(rest)), groups[rest]
@@ -330,8 +330,8 @@ def _latest(table: pa.Table, *, by_partition: bool) -> Iterator[tuple[str, int]]
         greatest = {"": pc.max(times).as_py()}
     else:
         rows = pa.table([table.column(SOURCE_PARTITION_COLUMN), times], names=["source", "time"])
-        found = rows.group_by("source").aggregate([("time", "max")])
-        greatest = dict(zip(found.column("source").to_pylist(), found.column("time_max").to_pylist(), strict=True))
+        latest = rows.group_by("source").aggregate([("time", "max")])
+        greatest = dict(zip(latest.column("source").to_pylist(), latest.column("time_max").to_pylist(), strict=True))
     yield from ((source, us) for source, us in greatest.items() if us is not None)
 
 

@@ -177,8 +177,8 @@ class InputPort:
     def _needs_rest(self) -> Literal["late", "all"] | None:
         """Return which rows may get into the quarantine behind the intake: those that a function refuses, late ones."""
         for part in self.spec.parts.values():
-            accumulators = [bind(one, part.columns) for one in (part.aggregates or {}).values()]
-            if any(one.runs_user_code and not one.needs_content for one in accumulators):
+            accumulators = [bind(aggregate, part.columns) for aggregate in (part.aggregates or {}).values()]
+            if any(accumulator.runs_user_code and not accumulator.needs_content for accumulator in accumulators):
                 return "all"  # it gets the rows one by one; one that needs all rows of a firing fails with all of them
             if isinstance(part.window, Session) and part.window.has_column_gap:
                 return "all"  # a row may have no gap
@@ -239,10 +239,10 @@ class Pipeline:
         """Return what a checkpoint records of the job, and a later start compares."""
         spec = self.spec
         if spec.windows:
-            return {WINDOWS: {name: replace(self, spec=one).declaration() for name, one in spec.windows.items()}}
+            return {WINDOWS: {name: replace(self, spec=window).declaration() for name, window in spec.windows.items()}}
         computed: dict[str, Any] = {}
         if spec.aggregates is not None:
-            computed["aggregate"] = {name: one.declaration() for name, one in spec.aggregates.items()}
+            computed["aggregate"] = {name: aggregate.declaration() for name, aggregate in spec.aggregates.items()}
         if spec.operator is not None:
             own = spec.operator.operator if isinstance(spec.operator, OperatorWithListeners) else spec.operator
             computed["operator"] = type(own).__qualname__

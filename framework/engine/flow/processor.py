@@ -153,9 +153,9 @@ def _require_its_checkpoint(packed: list[Row]) -> None:
 def output_rows(spec: JobSpec, batch: GroupBatch, outcome: BatchOutcome, *, driver_bytes: int) -> list[Row]:
     """Return what a key group emits of a batch; the segments of a tag are for the driver up to so many bytes."""
     rows = _tagged(REJECTED, [*_refused(spec, batch), *_segments(outcome.rejected)], driver_bytes)
-    for window, one in outcome.parts.items():
-        rows += _tagged(tag_of(RESULTS, window), [*_segments(one.results)], driver_bytes)
-        rows += _tagged(tag_of(VIEW, window), [*_segments(one.view)], driver_bytes)
+    for window, part in outcome.parts.items():
+        rows += _tagged(tag_of(RESULTS, window), [*_segments(part.results)], driver_bytes)
+        rows += _tagged(tag_of(VIEW, window), [*_segments(part.view)], driver_bytes)
     rows.append(Row(tag=COUNTS, n=0, to_driver=True, body=GroupReport.of(batch, outcome).to_bytes()))
     return rows
 

@@ -213,13 +213,13 @@ def _has_invalid_text(value: Column, kind: DataType) -> Column:
         return F.lit(False)
     if isinstance(kind, ArrayType):
         element = kind.elementType
-        found = F.exists(value, lambda one: _has_invalid_text(one, element))
+        has_invalid = F.exists(value, lambda nested: _has_invalid_text(nested, element))
     elif isinstance(kind, MapType):
         of_keys, of_values = ArrayType(kind.keyType), ArrayType(kind.valueType)
-        found = _has_invalid_text(F.map_keys(value), of_keys) | _has_invalid_text(F.map_values(value), of_values)
+        has_invalid = _has_invalid_text(F.map_keys(value), of_keys) | _has_invalid_text(F.map_values(value), of_values)
     elif isinstance(kind, StructType):
         fields = (_has_invalid_text(value.getField(field.name), field.dataType) for field in kind.fields)
-        found = reduce(or_, fields)
+        has_invalid = reduce(or_, fields)
     else:
-        found = ~F.is_valid_utf8(value)
-    return F.coalesce(found, F.lit(False))
+        has_invalid = ~F.is_valid_utf8(value)
+    return F.coalesce(has_invalid, F.lit(False))

@@ -30,7 +30,7 @@ class StreamColumns:
         seen: dict[str, str] = {}
         for name in self.names:
             if self._folded(name) in seen:
-                renamed = ", ".join(json.dumps(one, ensure_ascii=False) for one in self._distinct_names())
+                renamed = ", ".join(json.dumps(new_name, ensure_ascii=False) for new_name in self._distinct_names())
                 raise DeclarationError(
                     f"the stream has two columns of one name, {seen[self._folded(name)]!r} and {name!r}; "
                     f"rename one: df.toDF({renamed})"
@@ -73,11 +73,11 @@ class StreamColumns:
         if given is None:
             return ()
         is_list = isinstance(given, Sequence) and not isinstance(given, str | bytes)
-        found = tuple(self.find(what, one) for one in given) if is_list else (self.find(what, given),)
-        for name in found:
-            if found.count(name) > 1:
+        names = tuple(self.find(what, column) for column in given) if is_list else (self.find(what, given),)
+        for name in names:
+            if names.count(name) > 1:
                 raise DeclarationError(f"{what} names the column {name!r} twice; leave one of them out")
-        return found
+        return names
 
     def _folded(self, name: str) -> str:
         return name if self._is_case_sensitive else name.lower()
@@ -85,7 +85,7 @@ class StreamColumns:
     def _distinct_names(self) -> list[str]:
         distinct: list[str] = []
         for name in self.names:
-            taken, number, free = {self._folded(one) for one in distinct}, 2, name
+            taken, number, free = {self._folded(earlier_name) for earlier_name in distinct}, 2, name
             while self._folded(free) in taken:
                 free, number = f"{name}_{number}", number + 1
             distinct.append(free)
@@ -93,7 +93,9 @@ class StreamColumns:
 
     def _path_of_field(self, name: str) -> str | None:
         """Return the struct column that has a field of this name, `struct.field`; None if there is none."""
-        root = next((one for one in self.names if self._folded(name).startswith(self._folded(one) + ".")), None)
+        root = next(
+            (struct for struct in self.names if self._folded(name).startswith(self._folded(struct) + ".")), None
+        )
         if root is None or not isinstance(self._stream.type_of(root), StructType):
             return None
         return root if self._stream.has_field(name) else None

@@ -313,14 +313,14 @@ class BatchJournal:
     # Steps 4 and 5 at a start
 
     def _write_recorded(self, batch: PreparedBatch) -> None:
-        wanted = {one.rows for one in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
+        wanted = {write.rows for write in batch.writes} | ({RESULTS} if batch.sink_writer is not None else set())
         with session_of_its_own(self.files.spark) as spark:  # as a query has one: commits set what is for them alone
             packed = None
             for folder in {batch.large[name] for name in wanted & batch.large.keys()}:
                 if not self.files.exists(folder):
                     raise damaged(self.files, folder, "it is gone")
                 packed, counts = read_large_rows(spark, self.files.path(folder)), batch.large_counts
-                if rows_and_hashes(packed) != {one: (rows, batch.large_hashes[one]) for one, rows in counts.items()}:
+                if rows_and_hashes(packed) != {tag: (rows, batch.large_hashes[tag]) for tag, rows in counts.items()}:
                     raise damaged(self.files, folder, f"it has not the rows that were recorded, {dict(counts)}")
             try:
                 self.writer.write(spark, batch, packed, self.lease.require_held)
@@ -365,7 +365,7 @@ def _outputs(spec: JobSpec, rows: Collection[str]) -> dict[str, str]:
     return {
         **{role_of("log", window): tag_of(RESULTS, window) for window in spec.parts},
         "quarantine": REJECTED,
-        **{role_of("view", one): tag if tag in rows else tag_of(RESULTS, one) for one, tag in views.items()},
+        **{role_of("view", window): tag if tag in rows else tag_of(RESULTS, window) for window, tag in views.items()},
         "downtime": "downtime",
         "metrics": "metrics",
     }
@@ -389,7 +389,7 @@ def newest_by(spec: JobSpec) -> dict[str, Any]:
 def _recorded_rows(batch: BatchOutput, spec: JobSpec, context: MetricsContext) -> dict[str, pa.Table]:
     """Return what is recorded of each kind of rows; those that are too many for the driver without their rows."""
     schemas = {
-        tag_of(kind, window): one.results_schema for window, one in spec.parts.items() for kind in (RESULTS, VIEW)
+        tag_of(kind, window): part.results_schema for window, part in spec.parts.items() for kind in (RESULTS, VIEW)
     }
     schemas[REJECTED] = spec.rejected_schema
     rows = {

@@ -42,7 +42,7 @@ def edges_until(
         with format_of_state(files.spark):
             for body in stored_headers(files, WindowStore.name_of(name) if name else _part_of(window), batch):
                 until.append(reached(IntervalRecord.decode(body), old, window))
-    return max((one for one in until if one != NO_WATERMARK), default=None)
+    return max((edge for edge in until if edge != NO_WATERMARK), default=None)
 
 
 def reached(record: IntervalRecord, declaration: Mapping[str, Any], window: str) -> int:

@@ -198,12 +198,12 @@ def upgraded_record(
     watermark = None if committed is None else _watermark(files, committed)
     before, after = declarations_by_window(old), declarations_by_window(declared)
     last_panes = {
-        name: None if committed is None else _last_pane(files, before[name], one, name, committed)
-        for name, one in after.items()
+        name: None if committed is None else _last_pane(files, before[name], window, name, committed)
+        for name, window in after.items()
     }
     edges = {
-        name: None if committed is None else edges_until(files, before[name], one, watermark, name, committed)
-        for name, one in after.items()
+        name: None if committed is None else edges_until(files, before[name], window, watermark, name, committed)
+        for name, window in after.items()
     }
     declaration = upgraded(
         known.declaration,
@@ -228,7 +228,7 @@ def record_as_computed(files: CheckpointFiles, known: JobRecord) -> JobRecord:
     return record
 
 
-def without_columns_of_no_table(record: JobRecord, found: Mapping[str, TableAtVersion]) -> JobRecord:
+def without_columns_of_no_table(record: JobRecord, tables_by_role: Mapping[str, TableAtVersion]) -> JobRecord:
     """Return the record without the columns of removed aggregates that neither the log nor the view has.
 
     A declaration that was only recorded leaves none, if its start was killed, or if the tables could not take its
@@ -236,19 +236,21 @@ def without_columns_of_no_table(record: JobRecord, found: Mapping[str, TableAtVe
     """
     windows = record.declaration.get(WINDOWS)
     if windows is None:
-        return replace(record, declaration=_without_columns(record.declaration, found, ""))
-    windows = {name: _without_columns(declared, found, name) for name, declared in windows.items()}
+        return replace(record, declaration=_without_columns(record.declaration, tables_by_role, ""))
+    windows = {name: _without_columns(declared, tables_by_role, name) for name, declared in windows.items()}
     return replace(record, declaration={**record.declaration, WINDOWS: windows})
 
 
 def _without_columns(
-    declared: Mapping[str, Any], found: Mapping[str, TableAtVersion], window: str
+    declared: Mapping[str, Any], tables_by_role: Mapping[str, TableAtVersion], window: str
 ) -> Mapping[str, Any]:
     """Return what is recorded of a window without the columns that neither its log nor its view has."""
     history = declared.get(HISTORY)
     if history is None:
         return declared
-    tables = [found[role] for role in (role_of("log", window), role_of("view", window)) if role in found]
+    tables = [
+        tables_by_role[role] for role in (role_of("log", window), role_of("view", window)) if role in tables_by_role
+    ]
     there = {name for table in tables for name in columns_of(table).names}
     retired = {name: text for name, text in history["retired"].items() if name in there}
     return {**declared, HISTORY: {**history, "retired": retired}}

@@ -49,7 +49,9 @@ def described(
         "no tick": status.tick_error,
         "error": report.get("error"),
     }
-    return f"job {status.name}: {status.state.value}", {name: one for name, one in shown.items() if one is not False}
+    return f"job {status.name}: {status.state.value}", {
+        name: value for name, value in shown.items() if value is not False
+    }
 
 
 class View:

@@ -221,7 +221,9 @@ def read_progress(fields: Mapping[str, Any]) -> QueryProgress:
     2
     """
     behind = [rows for source in fields.get("sources", ()) if (rows := _rows_behind(source)) is not None]
-    sizes = [one.get("customMetrics", {}).get("rocksdbSstFileSize") for one in fields.get("stateOperators", ())]
+    sizes = [
+        operator.get("customMetrics", {}).get("rocksdbSstFileSize") for operator in fields.get("stateOperators", ())
+    ]
     known = [size for size in sizes if size is not None]
     return QueryProgress(rows_behind=sum(behind) if behind else None, state_bytes=sum(known) if known else None)
 
@@ -236,4 +238,8 @@ def _rows_behind(source: Mapping[str, Any]) -> int | None:
 
 def _offsets(value: Any) -> dict[tuple[str, str], int]:
     topics = json.loads(value) if isinstance(value, str) else value
-    return {(topic, one): int(offset) for topic, partitions in topics.items() for one, offset in partitions.items()}
+    return {
+        (topic, partition): int(offset)
+        for topic, partitions in topics.items()
+        for partition, offset in partitions.items()
+    }

@@ -193,7 +193,7 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
     lease.require_held()
     tables = start.make_tables(spark, pipeline.spec, written)
     lease.require_held()
-    found = check_tables(
+    existing_tables = check_tables(
         spark,
         tables,
         pipeline.spec,
@@ -203,15 +203,15 @@ def start_on_epoch(files: CheckpointFiles, lease: Lease, start: Start) -> Job:
         former=[*made.values(), *tables_of_last_batch(held, record).values()],
         checkpoint=held,
     )
-    fitting = require_tables_of_start(held, record, found, writer.tables, made=made)
+    fitting = require_tables_of_start(held, record, existing_tables, writer.tables, made=made)
     lease.require_held()
-    added = create_tables(spark, tables, pipeline.spec, writer.tables, there=found, layout=start.layout)
-    found, fitting = found | added, fitting | table_record(record, added)
-    record = without_columns_of_no_table(record, found)
+    added = create_tables(spark, tables, pipeline.spec, writer.tables, there=existing_tables, layout=start.layout)
+    existing_tables, fitting = existing_tables | added, fitting | table_record(record, added)
+    record = without_columns_of_no_table(record, existing_tables)
     pipeline = with_history(pipeline, record)
     paths = tables.by_role
     record = with_logs_unlike_views(held, record, paths, fitting, written)
-    take_tables(held, record, tables, pipeline.spec, writer, found)
+    take_tables(held, record, tables, pipeline.spec, writer, existing_tables)
     make_views_again(held, record, paths, pipeline.spec, writer.tables, fitting, require_held=lease.require_held)
     write_ports(held, [port_delay(port.intake) for port in pipeline.ports])
 

@@ -83,9 +83,11 @@ class Status(Displayed):
     tick_error: str | None = None
 
     def _described(self) -> tuple[str, Mapping[str, Any]]:
-        shown = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("name", "state")}
+        shown = {
+            figure.name: getattr(self, figure.name) for figure in fields(self) if figure.name not in ("name", "state")
+        }
         return f"job {self.name}: {self.state.value}", {
-            name: one for name, one in shown.items() if one not in ({}, None)
+            name: value for name, value in shown.items() if value not in ({}, None)
         }
 
 
@@ -150,9 +152,9 @@ class BatchReport(Displayed):
     missed_panes: int = 0
 
     def _described(self) -> tuple[str, dict[str, Any]]:
-        times = {name: duration_text(round(one, 3)) for name, one in self.stages.items()}
+        times = {name: duration_text(round(seconds, 3)) for name, seconds in self.stages.items()}
         late = None if self.late_seconds is None else duration_text(self.late_seconds)
-        shown = {"at": self.at, "rows": self.rows, **{name: one or None for name, one in self.counts.items()}}
+        shown = {"at": self.at, "rows": self.rows, **{name: count or None for name, count in self.counts.items()}}
         shown |= {
             "missed panes": self.missed_panes or None,
             "results": self.firings,
@@ -207,7 +209,7 @@ class RunTotals:
     def next_due(self) -> int | None:
         """Return the next wall-clock instant (us) at which any key group does something without a row, or None."""
         with self._lock:
-            return _min(one.due_us for one in self._groups.values())
+            return _min(report.due_us for report in self._groups.values())
 
     @property
     def batch(self) -> int | None:
@@ -271,15 +273,15 @@ class RunTotals:
         """Return what the job would leave open if it ended now, as JSON-able fields; times in us."""
         with self._lock:
             groups = self._groups.values()
-            kept_rows = [one.kept_rows for one in groups if one.kept_rows is not None]
+            kept_rows = [report.kept_rows for report in groups if report.kept_rows is not None]
             panes = self._panes(self._groups)
             return {
                 "batch": self._batch,
                 "open": {
                     "panes": panes,
                     "tuples": sum(kept_rows) if kept_rows and panes is not None else None,
-                    "next_due": _min(one.due_us for one in groups),
-                    "next_watermark": _min(one.due_watermark_us for one in groups),
+                    "next_due": _min(report.due_us for report in groups),
+                    "next_watermark": _min(report.due_watermark_us for report in groups),
                 },
             }
 
@@ -325,11 +327,11 @@ class RunTotals:
         if len(groups) < self._of_groups:
             return None
         reports = groups.values()
-        return count_open((one.open_panes for one in reports), (one.open_runs for one in reports))
+        return count_open((report.open_panes for report in reports), (report.open_runs for report in reports))
 
 
 def _by_group(batch: BatchOutput) -> dict[int, GroupReport]:
-    return {one.group: one for one in batch.groups}
+    return {report.group: report for report in batch.groups}
 
 
 def _min(due: Iterable[int | None]) -> int | None:

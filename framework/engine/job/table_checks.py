@@ -208,7 +208,7 @@ def table_record(record: JobRecord, tables: Mapping[str, TableAtVersion]) -> Tab
 def tables_of_last_batch(files: CheckpointFolder, record: JobRecord) -> dict[str, str]:
     """Return role -> path of the tables with rows of this epoch, by the last batch: also one that was dropped since."""
     last = last_prepared(files, record, last_decided(files, record))
-    return {} if last is None else {role: one["path"] for role, one in last.tables.items() if one["batch"] >= 0}
+    return {} if last is None else {role: table["path"] for role, table in last.tables.items() if table["batch"] >= 0}
 
 
 def require_has(record: JobRecord, role: str, table: TableAtVersion, known: Mapping[str, Any]) -> None:

@@ -44,12 +44,12 @@ def take_tables(
     tables: Tables,
     spec: JobSpec,
     writer: TableWriter,
-    found: Mapping[str, TableAtVersion],
+    tables_before: Mapping[str, TableAtVersion],
 ) -> None:
     """Let the tables and a sink of the user's own be those of this start, and record its declaration.
 
-    `found` are the tables as they were before, by their roles. Tables get the columns of the new declaration, and the
-    metrics those of this version.
+    `tables_before` are the tables as they were before, by their roles. Tables get the columns of the new declaration,
+    and the metrics those of this version.
     """
     spark = held.spark
     # 1
@@ -65,7 +65,7 @@ def take_tables(
         has_more = has_results(role) and spec.parts[window_of(role)].history.added_columns()
         if path is None or not (has_more or role == "metrics"):
             continue
-        there = columns_of(found[role])
+        there = columns_of(tables_before[role])
         missing = [column for column in tables.schemas(spec)[path] if column.name not in there.names]
         if missing:
             _add_columns(spark, path, missing)

@@ -72,8 +72,8 @@ def class_is_loadable(jvm: Any, name: str) -> bool:
 def find_problem(versions: Versions, *, given_delta: bool = False) -> str | None:
     """Return the first thing that is wrong with these versions, as the line a user reads; None if all is well."""
     if versions.python < PYTHON_MINIMUM:
-        found = ".".join(map(str, versions.python))
-        return f"Python {found} is too old: Panekeeper needs Python 3.11 or newer."
+        version = ".".join(map(str, versions.python))
+        return f"Python {version} is too old: Panekeeper needs Python 3.11 or newer."
     if versions.java is None:
         return "Java is missing: install Java 17 or 21 (a JRE is enough), or set JAVA_HOME to one."
     if versions.java not in JAVA_VERSIONS:
@@ -109,11 +109,11 @@ def installed() -> Versions:
 
 
 def _packages_found() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+            versions[name] = metadata.version(name)
+    return versions
 
 
 def java_major(text: str) -> int | None:
@@ -122,10 +122,10 @@ def java_major(text: str) -> int | None:
     >>> java_major('openjdk version "17.0.15" 2025-04-15'), java_major('java version "1.8.0_392"')
     (17, 8)
     """
-    found = re.search(r'version "(\d+)(?:\.(\d+))?', text)
-    if found is None:
+    match = re.search(r'version "(\d+)(?:\.(\d+))?', text)
+    if match is None:
         return None
-    first, second = found.groups()
+    first, second = match.groups()
     return int(second) if first == "1" and second else int(first)  # Java 8 and older call themselves 1.8
 
 

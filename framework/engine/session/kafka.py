@@ -52,10 +52,10 @@ def kafka_problem(text: str) -> str | None:
             f"messages that it has not read are gone from Kafka{which}. Nothing was skipped. Send them again to "
             "another topic, or start once with the option failOnDataLoss=false, which skips them"
         )
-    found = _CLIENT_ERROR.search(text)
-    if found is None:
+    client_error = _CLIENT_ERROR.search(text)
+    if client_error is None:
         return None
-    kind, said = found[1], found[2].rstrip(".")
+    kind, said = client_error[1], client_error[2].rstrip(".")
     if kind == "UnknownTopicOrPartition":
         return f"a topic does not exist ({said}); create it, or correct its name in the options"
     if any(word in kind for word in _REFUSED):

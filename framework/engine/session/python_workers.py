@@ -102,8 +102,8 @@ def require_python(spark: SparkSession, python: str, needed: tuple[str, ...]) ->
         return
     own, context.pythonExec = context.pythonExec, python
     try:
-        found = context.parallelize(needed, 1).map(find_spec).map(bool).collect()
-        problem = ", ".join(name for name, is_there in zip(needed, found, strict=True) if not is_there)
+        are_there = context.parallelize(needed, 1).map(find_spec).map(bool).collect()
+        problem = ", ".join(name for name, is_there in zip(needed, are_there, strict=True) if not is_there)
     except Exception as error:  # noqa: BLE001 -- whatever it is: the message has all of it
         problem = str(error)
     finally:

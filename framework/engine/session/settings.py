@@ -102,16 +102,16 @@ def session_zone(spark: SparkSession) -> str:
 _NAMES_OF_UTC = frozenset({"UTC", "Z", "GMT", "UCT", "ZULU", "UNIVERSAL", "GREENWICH", "GMT0", "+00:00", "UTC+00:00"})
 
 
-def is_same_zone(one: str, other: str) -> bool:
+def is_same_zone(zone: str, other: str) -> bool:
     """Return whether two names of a time zone are of the same one: `UTC` and `Etc/UTC`, `Asia/Kolkata` and its old one.
 
     >>> is_same_zone("UTC", "Etc/UTC"), is_same_zone("Europe/Berlin", "Europe/Paris")
     (True, False)
     """
-    if one == other or (_is_utc(one) and _is_utc(other)):
+    if zone == other or (_is_utc(zone) and _is_utc(other)):
         return True
     try:
-        return zone_data(one) == zone_data(other)
+        return zone_data(zone) == zone_data(other)
     except (OSError, ValueError):  # such as +02:00, a zone of Java's alone
         return False
 
@@ -303,7 +303,7 @@ def _cores_now(context: Any) -> list[int]:
     """Return the cores of each registered executor."""
     every = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 -- Python has no such call
     executors = [every.apply(number) for number in range(every.size())]
-    return [int(one.totalCores()) for one in executors if one.id() != "driver"]
+    return [int(executor.totalCores()) for executor in executors if executor.id() != "driver"]
 
 
 def format_of_state(spark: SparkSession) -> AbstractContextManager[None]:

@@ -118,9 +118,9 @@ def translate(error: BaseException, job: str) -> PanekeeperError:
     """Return the error of the tree that says what `error` means for the user, which is its `cause`."""
     if isinstance(error, PanekeeperError):
         return error
-    found = _translated(error, job)
-    found.cause = error
-    return found
+    translated = _translated(error, job)
+    translated.cause = error
+    return translated
 
 
 def _translated(error: BaseException, job: str) -> PanekeeperError:
@@ -209,13 +209,13 @@ def _statements(error: BaseException) -> list[str]:
         if line.startswith("Caused by: "):
             parts.append([])
         parts[-1].append(_BEFORE_A_STATEMENT.sub("", line))
-    found: dict[str, str] = {}  # by its words: what is said twice may be in other lines
+    statements: dict[str, str] = {}  # by its words: what is said twice may be in other lines
     for part in parts:
-        one = "\n".join(part).strip()
-        words = " ".join(one.split())
-        if one and not _OF_A_WORKER.fullmatch(one) and not any(words in known for known in found):
-            found = {known: said for known, said in found.items() if known not in words} | {words: one}
-    return [*found.values()] or [type(error).__name__]
+        statement = "\n".join(part).strip()
+        words = " ".join(statement.split())
+        if statement and not _OF_A_WORKER.fullmatch(statement) and not any(words in known for known in statements):
+            statements = {known: said for known, said in statements.items() if known not in words} | {words: statement}
+    return [*statements.values()] or [type(error).__name__]
 
 
 def _with_frames_of_the_user(lines: list[str]) -> Iterator[str]:
@@ -227,15 +227,15 @@ def _with_frames_of_the_user(lines: list[str]) -> Iterator[str]:
                 frames.append([])
             frames[-1].append(line)
             continue
-        begun = [one for one in frames if one]
-        yield from (part for one in _of_the_user(begun) or begun for part in one)
+        begun = [frame for frame in frames if frame]
+        yield from (part for frame in _of_the_user(begun) or begun for part in frame)
         frames = [[]] if line.endswith("Traceback (most recent call last):") else []
         yield line
 
 
 def _of_the_user(frames: list[list[str]]) -> list[list[str]]:
-    found = ((_FRAME.fullmatch(one[0]), one) for one in frames)
-    return [one for match, one in found if match is None or not _OF_THE_WAY.search(match[1])]
+    matched_frames = ((_FRAME.fullmatch(frame[0]), frame) for frame in frames)
+    return [frame for match, frame in matched_frames if match is None or not _OF_THE_WAY.search(match[1])]
 
 
 def _with_all(sentence: str, said: list[str]) -> str:
@@ -270,13 +270,13 @@ def _raised_by_us(said: list[str]) -> PanekeeperError | None:
         lines = statement.splitlines()
         for number in range(len(lines) - 1, -1, -1):
             rest = lines[number + 1 :]
-            found = _named_by(lines[number], rest)
+            error = _named_by(lines[number], rest)
             # The Java exception that brought it may stand before it, in the same line; but a name inside the message
             # of an error of ours is a part of that message.
-            if found is None and (java := _RAISED.match(lines[number])):
-                found = _named_by(java[2], rest)
-            if found is not None:
-                return found
+            if error is None and (java := _RAISED.match(lines[number])):
+                error = _named_by(java[2], rest)
+            if error is not None:
+                return error
     return None
 
 

@@ -56,32 +56,32 @@ class BatchOutput:
     @cached_property
     def counts(self) -> dict[str, int]:
         """Where its rows went (`ROW_COUNT_COLUMNS`), added up over the groups."""
-        return {name: sum(one.counts[name] for one in self.groups) for name in ROW_COUNT_COLUMNS}
+        return {name: sum(group.counts[name] for group in self.groups) for name in ROW_COUNT_COLUMNS}
 
     @property
     def missed_panes(self) -> int:
         """How often a row that was kept came too late for one of its panes, once for each pane."""
-        return sum(one.missed_panes for one in self.groups)
+        return sum(group.missed_panes for group in self.groups)
 
     @property
     def watermark(self) -> int | None:
         """The greatest watermark a group acted on, us; None before the first."""
-        return _max(one.watermark for one in self.groups)
+        return _max(group.watermark for group in self.groups)
 
     @property
     def flushed(self) -> bool:
         """Whether it closed everything."""
-        return any(one.flushed for one in self.groups)
+        return any(group.flushed for group in self.groups)
 
     @cached_property
     def errors(self) -> list[ErrorKind]:
         """What could not be computed."""
-        return added_up(kind for one in self.groups for kind in one.errors)
+        return added_up(kind for group in self.groups for kind in group.errors)
 
     @property
     def late_us(self) -> int | None:
         """How long after its instant the most overdue wall-clock work was done; None if none was."""
-        return _max(one.late_us for one in self.groups)
+        return _max(group.late_us for group in self.groups)
 
     @property
     def outage_counts(self) -> dict[str, int] | None:
@@ -91,29 +91,29 @@ class BatchOutput:
         """
         if self.resume_file is None:
             return None
-        found = [one.outage_counts for one in self.groups if one.outage_counts is not None]
-        sums = {name: sum(one[name] for one in found) for name in ("timers", "results", "tuples", "partitions")}
-        return sums | {"back_us": max((one["back_us"] for one in found), default=0)}
+        outages = [group.outage_counts for group in self.groups if group.outage_counts is not None]
+        sums = {name: sum(outage[name] for outage in outages) for name in ("timers", "results", "tuples", "partitions")}
+        return sums | {"back_us": max((outage["back_us"] for outage in outages), default=0)}
 
     @property
     def resume_file(self) -> int | None:
         """Number of the control file of the start of the run whose first batch this is; None for any other batch."""
-        return _max(one.resume_file for one in self.groups)
+        return _max(group.resume_file for group in self.groups)
 
     @property
     def resumed_us(self) -> int | None:
         """When that run was started, us; None for any other batch."""
-        return _max(one.resumed_us for one in self.groups)
+        return _max(group.resumed_us for group in self.groups)
 
     @property
     def drain_file(self) -> int | None:
         """Number of the newest control file with a drain that the batch processed, or None."""
-        return _max(one.drain_file for one in self.groups)
+        return _max(group.drain_file for group in self.groups)
 
     @property
     def control_file(self) -> int | None:
         """Number of the newest control file with a time that the batch processed, or None."""
-        return _max(one.control_file for one in self.groups)
+        return _max(group.control_file for group in self.groups)
 
     @property
     def firings(self) -> int:
@@ -129,8 +129,8 @@ class BatchOutput:
     def errors_by_reason(self) -> dict[str, int]:
         """How many rows, results and firings could not be computed, by the reason that the quarantine gives."""
         return {
-            reason: sum(one.count for one in self.errors if one.reason == reason)
-            for reason in sorted({one.reason for one in self.errors})
+            reason: sum(error.count for error in self.errors if error.reason == reason)
+            for reason in sorted({error.reason for error in self.errors})
         }
 
     @property
@@ -165,7 +165,7 @@ def add_up(number: int, packed: Iterable[Any]) -> BatchOutput:
 
 
 def _max(numbers: Iterable[int | None]) -> int | None:
-    return max((one for one in numbers if one is not None), default=None)
+    return max((number for number in numbers if number is not None), default=None)
 
 
 _SCHEMA = "tag string, n bigint, body binary, place bigint"

@@ -41,7 +41,9 @@ class Commit:
     @cached_property
     def transactions(self) -> dict[str, int]:
         """Transaction id -> version, of those that the commit has."""
-        return {str(one.get("appId")): int(one.get("version", -1)) for one in self.all_of("txn")}
+        return {
+            str(transaction.get("appId")): int(transaction.get("version", -1)) for transaction in self.all_of("txn")
+        }
 
     @property
     def operation(self) -> str | None:
@@ -65,13 +67,13 @@ class Commit:
     @property
     def added(self) -> list[str]:
         """The names of the files that it has added, within the folder of the table."""
-        return [unquote(str(one["path"])) for one in self.all_of("add")]
+        return [unquote(str(file["path"])) for file in self.all_of("add")]
 
     @property
     def rows_added(self) -> int | None:
         """How many rows are in the files that it has added; None if one of these does not say."""
         try:
-            return sum(int(parse_json(one["stats"].encode())["numRecords"]) for one in self.all_of("add"))
+            return sum(int(parse_json(file["stats"].encode())["numRecords"]) for file in self.all_of("add"))
         except (KeyError, TypeError, ValueError, AttributeError):  # a writer need not count, and may leave it null
             return None
 
@@ -83,19 +85,19 @@ class Commit:
     @property
     def changes_table(self) -> bool:
         """Whether it changes rows or columns; OPTIMIZE writes the same rows to other files."""
-        files = (one[kind] for one in self.actions for kind in ("add", "remove") if kind in one)
-        return any("metaData" in one for one in self.actions) or any(
+        files = (action[kind] for action in self.actions for kind in ("add", "remove") if kind in action)
+        return any("metaData" in action for action in self.actions) or any(
             (file or {}).get("dataChange", True) for file in files
         )
 
     @property
     def is_note(self) -> bool:
         """Whether it has transactions alone."""
-        return all(one.keys() <= {"commitInfo", "txn"} for one in self.actions)
+        return all(action.keys() <= {"commitInfo", "txn"} for action in self.actions)
 
     def all_of(self, kind: str) -> list[Action]:
         """Return the actions of a kind, such as `metaData`."""
-        return [one[kind] for one in self.actions if kind in one]
+        return [action[kind] for action in self.actions if kind in action]
 
     @property
     def _info(self) -> Action:
@@ -184,7 +186,7 @@ def jobs_since(table: CheckpointFolder, version: int) -> dict[str, str]:
             kept_then = to if then and to >= 0 else kept_then
         elif now != then and commit.changes_table:
             ids = map(TRANSACTION.fullmatch, commit.transactions)
-            jobs |= {found[2]: found[1] for found in ids if found} or {"": ""}
+            jobs |= {match[2]: match[1] for match in ids if match} or {"": ""}
     return jobs
 
 
@@ -203,10 +205,10 @@ def _newest(table: CheckpointFolder) -> tuple[int, dict[str, Action], dict[str, 
     newest, earlier = _checkpointed(table)
     said, transactions = dict[str, Action](), dict[str, int]()
     checkpoint = Commit(newest, earlier)
-    for commit in (*takewhile(lambda one: one.version > checkpoint.version, newest_first(table)), checkpoint):
+    for commit in (*takewhile(lambda newer: newer.version > checkpoint.version, newest_first(table)), checkpoint):
         newest = max(newest, commit.version)
         transactions = commit.transactions | transactions
-        said = {kind: one for kind in ("metaData", "protocol") for one in commit.all_of(kind)} | said
+        said = {kind: action for kind in ("metaData", "protocol") for action in commit.all_of(kind)} | said
     return newest, said, transactions
 
 
@@ -216,20 +218,24 @@ def _checkpointed(table: CheckpointFolder) -> tuple[int, list[Action]]:
     The commits that have said it may have been cleaned up.
     """
     names = [name for name in table.names(LOG) if _CHECKPOINT.fullmatch(name)]
-    version, found = max(versions_in(names, _CHECKPOINT), default=-1), list[Action]()
+    version, table_actions = max(versions_in(names, _CHECKPOINT), default=-1), list[Action]()
     for name in (name for name in names if int(name[:20]) == version):
         content = table.read(f"{LOG}/{name}")
         if name.endswith(".json"):
             actions = _actions_of(content)
-            found += [{kind: one[kind]} for one in actions for kind in _OF_A_TABLE if isinstance(one.get(kind), dict)]
+            table_actions += [
+                {kind: action[kind]} for action in actions for kind in _OF_A_TABLE if isinstance(action.get(kind), dict)
+            ]
             continue
         try:
             file = pq.ParquetFile(pa.BufferReader(content))
             rows = file.read([kind for kind in _OF_A_TABLE if kind in file.schema_arrow.names])
         except pa.ArrowException:
             continue
-        found += [{kind: one} for kind in rows.column_names for one in rows.column(kind).drop_null().to_pylist()]
-    return version, found
+        table_actions += [
+            {kind: action} for kind in rows.column_names for action in rows.column(kind).drop_null().to_pylist()
+        ]
+    return version, table_actions
 
 
 def _actions_of(content: bytes) -> list[Action]:

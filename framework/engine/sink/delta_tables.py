@@ -150,17 +150,17 @@ class DeltaTables:
                 table.note(transactions)
                 return
         nothing = spark.read.format("delta").load(path).limit(0)
-        for one, version in transactions.items():
-            spark_table.append(nothing, path, one, version)
+        for app_id, version in transactions.items():
+            spark_table.append(nothing, path, app_id, version)
 
     def own(self, spark: SparkSession, path: str, owner: int, *, take: bool) -> int:
         """Commit the number of an owner unless the table has one, or `take`; return the one that it has then."""
         with self.library(spark, path) as table:
             if table is not None:
                 return table.own(OWNER, owner, take=take)
-        found = spark_table.own(spark, path, OWNER, owner, take=take)
+        current_owner = spark_table.own(spark, path, OWNER, owner, take=take)
         self.reopen(path)
-        return found
+        return current_owner
 
     def read(self, spark: SparkSession, path: str) -> TableAtVersion:
         """Return a table as it is now. The library reads what it writes: Spark takes ten times as long.
@@ -286,5 +286,5 @@ def _options(spark: SparkSession, path: str) -> dict[str, str]:
         raise UnsupportedTable(f"the bucket {bucket} has settings of its own (fs.s3a.bucket.{bucket}.*)")
     if hadoop.get("hadoop.security.credential.provider.path"):
         raise UnsupportedTable("credentials are kept by hadoop.security.credential.provider.path")
-    found = {name: hadoop.get(f"fs.s3a.{name}") for name in S3A_SETTINGS}
-    return storage_options({name: value for name, value in found.items() if value})
+    settings = {name: hadoop.get(f"fs.s3a.{name}") for name in S3A_SETTINGS}
+    return storage_options({name: value for name, value in settings.items() if value})

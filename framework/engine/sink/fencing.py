@@ -104,7 +104,7 @@ def own(
 
 def _owners(record: JobRecord) -> list[int]:
     """Return the number of a checkpoint, and those whose place it has taken."""
-    return [int(one, 16) for one in (record.id, *record.former)]
+    return [int(hex_id, 16) for hex_id in (record.id, *record.former)]
 
 
 def require_owned(tables: Iterable[TableAtVersion], record: JobRecord) -> None:

@@ -56,7 +56,11 @@ def what_to_do(gone: Mapping[str, str], checkpoint: CheckpointFolder) -> str:
     `gone` is role -> path, of one table or more that the epoch of `checkpoint` has written to.
     """
     begin = read_begin(checkpoint)
-    if begin is not None and not begin.is_done and (needed := {one: gone[one] for one in gone if one in begin.tables}):
+    if (
+        begin is not None
+        and not begin.is_done
+        and (needed := {role: gone[role] for role in gone if role in begin.tables})
+    ):
         return what_to_do_first(needed, begin, checkpoint)
     anew = [role for role in gone if _begins_empty(role, gone)]
     again = [role for role in gone if role not in anew]

@@ -229,8 +229,8 @@ def table_url(path: str) -> str:
 
 
 def _require_plain_name(url: str) -> None:
-    if found := _MISREAD.search(url) or ("://" in url and _ENDS_A_URL.search(url)):
-        raise UnsupportedTable(f"the library does not reach a folder with {found[0]!r} in its name as Spark does")
+    if misread := _MISREAD.search(url) or ("://" in url and _ENDS_A_URL.search(url)):
+        raise UnsupportedTable(f"the library does not reach a folder with {misread[0]!r} in its name as Spark does")
 
 
 def local_folder(path: str) -> str | None:

@@ -161,7 +161,9 @@ class LibraryTable:
         """
 
         def missing() -> list[Transaction]:
-            return [Transaction(one, to) for one, to in transactions.items() if self.last_transaction(one) < to]
+            return [
+                Transaction(app_id, to) for app_id, to in transactions.items() if self.last_transaction(app_id) < to
+            ]
 
         return self._commit("a note", missing, partial(_Snapshot.commit_files, files=[]))
 
@@ -213,7 +215,7 @@ class LibraryTable:
                 raise
             else:
                 table.committed(transactions)
-                self._batches |= {one.app_id: one.version for one in transactions}
+                self._batches |= {transaction.app_id: transaction.version for transaction in transactions}
                 if table.is_checkpoint_due:
                     self._write_checkpoint(table)
                 if table.is_stale or table.is_checkpoint_due:
@@ -243,13 +245,13 @@ class LibraryTable:
 
     def _snapshot(self) -> _Snapshot:
         if self._open is None:
-            found = _Snapshot(self._url, self._options, self._readable)
+            snapshot = _Snapshot(self._url, self._options, self._readable)
             if self._seen is not None:
                 id_, version = self._seen
-                require_recorded(self._url, id_, found.table.id, -1, -1)
-                if found.version < version:
-                    raise _older_copy(self._url, f"version {found.version} is its newest, and version {version}")
-            self._open = found
+                require_recorded(self._url, id_, snapshot.table.id, -1, -1)
+                if snapshot.version < version:
+                    raise _older_copy(self._url, f"version {snapshot.version} is its newest, and version {version}")
+            self._open = snapshot
         return self._open
 
     def _write_checkpoint(self, table: _Snapshot) -> None:
@@ -262,11 +264,11 @@ class LibraryTable:
             _log.warning("%s: no checkpoint of the Delta log was written: %s", self._url, error)
 
 
-def require_recorded(path: str, id_: str, found: str, after: int, batch: int) -> None:
+def require_recorded(path: str, id_: str, id_now: str, after: int, batch: int) -> None:
     """Refuse a table with another id than `id_`, or without a batch that was written to it: an older copy (A6)."""
-    if id_ and found != id_:
+    if id_ and id_now != id_:
         raise SinkError(
-            f"the table {path} was replaced while the job ran: its id is {found}, not {id_}. Put the table back that "
+            f"the table {path} was replaced while the job ran: its id is {id_now}, not {id_}. Put the table back that "
             "the job has written to, and start the job again; or restore a savepoint"
         )
     if batch < after:
@@ -317,7 +319,7 @@ class _Snapshot:
 
     def committed(self, transactions: list[Transaction]) -> None:
         """Take note of a commit."""
-        self._known |= {one.app_id: one.version for one in transactions}
+        self._known |= {transaction.app_id: transaction.version for transaction in transactions}
         self._commits += 1
 
     @property
@@ -372,7 +374,7 @@ class _Snapshot:
             if self.version == before:  # all rows are older
                 self.commit_files([], once)
         if since is not None and end is not None and (greatest := pc.max(rows.column(since))).is_valid:
-            self._ends[since] = max(end, greatest, key=lambda one: one.value)
+            self._ends[since] = max(end, greatest, key=lambda timestamp: timestamp.value)
 
     def commit_files(self, files: list[AddAction], once: CommitProperties) -> None:
         """Commit files that are in its folder, or none, under the transactions in `once`."""
@@ -525,7 +527,7 @@ def _has_exact_limits(field: pa.Field, rows: pa.Table | None) -> bool:
     if pa.types.is_date(kind) and rows is not None and rows.num_rows:
         # The library panics over years beyond some 262,000 where it writes the limits.
         limits = pc.min_max(rows.column(field.name).cast(pa.int32())).as_py()
-        return all(one is None or abs(one) < _FAR_DAYS for one in limits.values())
+        return all(limit is None or abs(limit) < _FAR_DAYS for limit in limits.values())
     if pa.types.is_floating(kind):
         return rows is not None and not pc.any(pc.is_nan(rows.column(field.name))).as_py()
     return not pa.types.is_nested(kind)

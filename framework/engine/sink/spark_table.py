@@ -52,7 +52,7 @@ def is_delta_table(spark: SparkSession, path: str) -> bool:
         if local is not None and (local / LOG).is_dir():
             # As Delta finds, which reads the whole log for it. A commit that failed leaves a folder without commits.
             return not is_gone(LocalFolder(local))
-        if local is not None and not any((one / LOG).exists() for one in local.parents):
+        if local is not None and not any((folder / LOG).exists() for folder in local.parents):
             return False
         activate(spark)
         return bool(DeltaTable.isDeltaTable(spark, path))
@@ -94,8 +94,8 @@ def transactions_of(spark: SparkSession, path: str) -> dict[str, int]:
 
 def _transactions(spark: SparkSession, snapshot: Any) -> dict[str, int]:
     jvm: Any = spark._jvm  # noqa: SLF001 -- the log is not part of Delta's Python interface
-    found = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.transactions())
-    return {str(one): int(version) for one, version in dict(found).items()}
+    transactions = jvm.scala.jdk.javaapi.CollectionConverters.asJava(snapshot.transactions())
+    return {str(app_id): int(version) for app_id, version in dict(transactions).items()}
 
 
 def _snapshot(spark: SparkSession, path: str) -> Any:
@@ -180,20 +180,20 @@ def own(spark: SparkSession, path: str, app_id: str, version: int, *, take: bool
     jvm: Any = spark._jvm  # noqa: SLF001 -- a commit without rows is not part of Delta's Python interface
     delta, nothing = jvm.org.apache.spark.sql.delta, jvm.scala.Option.empty()
     manual = getattr(delta, "DeltaOperations$ManualUpdate$").__getattr__("MODULE$")
-    found = version
+    stored_version = version
 
     def commit() -> None:
-        nonlocal found
+        nonlocal stored_version
         transaction = delta.DeltaLog.forTable(spark._jsparkSession, path).startTransaction(nothing, nothing)  # noqa: SLF001 -- as above
-        found = int(transaction.txnVersion(app_id))
-        if found != version and (found < 0 or take):
+        stored_version = int(transaction.txnVersion(app_id))
+        if stored_version != version and (stored_version < 0 or take):
             actions = jvm.java.util.ArrayList()
             actions.add(delta.actions.SetTransaction(app_id, version, nothing))
             transaction.commit(jvm.org.apache.spark.api.python.PythonUtils.toSeq(actions), manual)
-            found = version
+            stored_version = version
 
     repeat_while_others_commit(path, commit)
-    return found
+    return stored_version
 
 
 def repeat_while_others_commit(
@@ -260,7 +260,7 @@ def write_files(rows: DataFrame, table: str, count: int | None) -> list[AddActio
 
 
 def _types_of(schema: StructType) -> dict[str, str]:
-    return {one.name: one.dataType.simpleString() for one in schema.fields}
+    return {column.name: column.dataType.simpleString() for column in schema.fields}
 
 
 def _listed(spark: Any, folder: str) -> list[Any]:

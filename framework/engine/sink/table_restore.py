@@ -97,5 +97,5 @@ def restore_by_library(
 
 def _was_restored_last(table: CheckpointFolder, version: int) -> bool:
     """Return whether the newest commit of a table restored it to a version, but for those of transactions alone."""
-    last = next((one for one in newest_first(table) if one.restores is not None or not one.is_note), None)
+    last = next((commit for commit in newest_first(table) if commit.restores is not None or not commit.is_note), None)
     return last is not None and last.restores == version

@@ -57,17 +57,17 @@ class TableWriter:
 
         `packed` has the large rows, if there are any. `require_held` is called just before each commit.
         """
-        at_once = [one for one in batch.writes if kind_of(one.role) in _AT_ONCE]
+        at_once = [write for write in batch.writes if kind_of(write.role) in _AT_ONCE]
         fault_point("before-delta", batch.number, at_once[0].path if at_once else "")
-        commits = [partial(self._commit, spark, batch, one, packed, require_held) for one in at_once]
+        commits = [partial(self._commit, spark, batch, write, packed, require_held) for write in at_once]
         if batch.sink_writer is not None and self.user_sink is not None:
             commits.append(partial(self._commit_to_user_sink, spark, batch, packed, require_held))
         elif batch.sink_writer is not None:
             _log.warning("batch %s has results for a sink that is declared no more, and may lack them", batch.number)
         _commit_in_parallel(spark, commits)
-        for one in batch.writes:
-            if kind_of(one.role) not in _AT_ONCE:
-                self._commit(spark, batch, one, packed, require_held)
+        for write in batch.writes:
+            if kind_of(write.role) not in _AT_ONCE:
+                self._commit(spark, batch, write, packed, require_held)
         fault_point("after-delta-commit", batch.number)
 
     @property
@@ -130,7 +130,9 @@ def _commit_in_parallel(spark: SparkSession, commits: Sequence[Callable[[], None
             commit()
         return
     with ThreadPoolExecutor(len(commits)) as pool:
-        for running in [pool.submit(copy_context().run, inheritable_thread_target(spark)(one)) for one in commits]:
+        for running in [
+            pool.submit(copy_context().run, inheritable_thread_target(spark)(commit)) for commit in commits
+        ]:
             running.result()
 
 

@@ -161,7 +161,7 @@ def check_tables(
         former: paths of others that are never made again: those of before a reset, and what the last batch has written.
         checkpoint: the folder of the epoch.
     """
-    found = dict[str, TableAtVersion]()
+    existing_tables = dict[str, TableAtVersion]()
     roles = {path: role for role, path in tables.by_role.items()}
     own, ever = {place_of(path) for path in written}, {place_of(path) for path in (*written, *former)}
     missing = [path for path in roles if path is not None and not is_delta_table(spark, path)]
@@ -174,7 +174,7 @@ def check_tables(
         if not exists:
             continue
         _require_writable(files)
-        found[role] = table = opened.read(spark, path)
+        existing_tables[role] = table = opened.read(spark, path)
         columns, is_own = columns_of(table), place_of(path) in own
         wanted = schema
         if is_own and has_results(role):
@@ -190,8 +190,8 @@ def check_tables(
             )
         require_usable_settings(role, table, schema.names, str(spark.conf.get(TIME_ZONE)))
     if fresh:
-        _require_no_rows(spark, {role: table.path for role, table in found.items()}, opened)
-    return found
+        _require_no_rows(spark, {role: table.path for role, table in existing_tables.items()}, opened)
+    return existing_tables
 
 
 def create_tables(
@@ -249,15 +249,19 @@ def columns_of(table: TableAtVersion) -> StructType:
     return StructType.fromJson(json.loads(table.columns))
 
 
-def without_missing(wanted: StructType, found: StructType, spec: JobSpec) -> StructType:
+def without_missing(wanted: StructType, table_columns: StructType, spec: JobSpec) -> StructType:
     """Return the columns of the results without those that a table of an earlier declaration lacks."""
     may_lack = spec.history.added_columns()
-    return StructType([one for one in wanted if one.name in found.names or one.name not in may_lack])
+    return StructType(
+        [column for column in wanted if column.name in table_columns.names or column.name not in may_lack]
+    )
 
 
-def without_later_metrics(wanted: StructType, found: StructType) -> StructType:
+def without_later_metrics(wanted: StructType, table_columns: StructType) -> StructType:
     """Return the columns of the metrics without those that a table of an earlier version lacks."""
-    return StructType([one for one in wanted if one.name in found.names or one.name not in LATER_METRICS])
+    return StructType(
+        [column for column in wanted if column.name in table_columns.names or column.name not in LATER_METRICS]
+    )
 
 
 def require_no_rows(spark: SparkSession, tables: Tables) -> None:
@@ -296,16 +300,16 @@ def why_not_new(with_rows: Mapping[str, str]) -> str:
 
 def is_free(files: CheckpointFolder) -> bool:
     """Return whether a folder holds nothing, or what a start leaves that was killed before its table was made."""
-    names = {one for one in files.names("") if _PROBE not in one}
+    names = {name for name in files.names("") if _PROBE not in name}
     return not names or (names == {LOG} and is_gone(files))
 
 
-def column_differences(found: StructType, wanted: StructType) -> list[str]:
+def column_differences(table_columns: StructType, wanted: StructType) -> list[str]:
     """Return, in words, which columns of the results a table lacks or has of another type; in no order.
 
     Columns that others have added are theirs: they are null in new rows.
     """
-    old = {field.name: field.dataType.simpleString() for field in found}
+    old = {field.name: field.dataType.simpleString() for field in table_columns}
     new = {field.name: field.dataType.simpleString() for field in wanted}
     return [
         f"{name}: {old.get(name, 'absent')} in the table, {kind} in the results"
@@ -334,9 +338,9 @@ def require_usable_settings(role: str, table: TableAtVersion, wanted: Collection
         changed["string"] = "an empty text as NULL"
     if not is_same_zone(time_zone, "UTC"):
         changed["timestamp"] = f"times as those of {time_zone}, where an hour is there twice when summer ends"
-    for one in json.loads(table.columns)["fields"]:
-        name, kind = one["name"], one["type"]
-        if _PADDED in one.get("metadata", {}) and name in wanted:
+    for column in json.loads(table.columns)["fields"]:
+        name, kind = column["name"], column["type"]
+        if _PADDED in column.get("metadata", {}) and name in wanted:
             raise SinkError(
                 f"the column {name!r} of the table {path} is a CHAR or VARCHAR, which pads texts. Give the job a table "
                 "of its own, and derive such columns from it"
@@ -362,7 +366,9 @@ def require_lasting_transactions(table: TableAtVersion) -> None:
 
 def stored_schema(schema: StructType) -> StructType:
     """Return the columns of results with nothing NOT NULL within: to Delta a null struct would violate that."""
-    return StructType([StructField(one.name, _stored(one.dataType), one.nullable, one.metadata) for one in schema])
+    return StructType(
+        [StructField(column.name, _stored(column.dataType), column.nullable, column.metadata) for column in schema]
+    )
 
 
 def _stored(kind: DataType) -> DataType:
@@ -372,5 +378,5 @@ def _stored(kind: DataType) -> DataType:
         case MapType():
             return MapType(_stored(kind.keyType), _stored(kind.valueType))
         case StructType():
-            return StructType([StructField(one.name, _stored(one.dataType)) for one in kind])
+            return StructType([StructField(column.name, _stored(column.dataType)) for column in kind])
     return kind

@@ -23,21 +23,22 @@ def cautions(df: DataFrame, name: str, *, event_time: str | None) -> Iterator[st
 
     With a column of event time Spark takes no watermark but that of the job.
     """
-    found = [(kind_of(node), node) for node in nodes(plan_of(df))]
-    if any(kind == "Deduplicate" and _is_unbounded(node) for kind, node in found):
+    operators = [(kind_of(node), node) for node in nodes(plan_of(df))]
+    if any(kind == "Deduplicate" and _is_unbounded(node) for kind, node in operators):
         where = "by dedupe= of windowed(), or in a query of its own before this one: " if event_time is not None else ""
         yield (
             f"dropDuplicates() before the windows of {name!r} keeps every row that it has seen, for ever: no watermark "
             f"bounds it. Bound it {where}df.withWatermark(...).dropDuplicatesWithinWatermark([...]) "
             "(docs/chained-jobs.md)"
         )
-    if any(kind == "Join" and _joins_without_bounds(node) for kind, node in found):
+    if any(kind == "Join" and _joins_without_bounds(node) for kind, node in operators):
         yield (
             f"a join of streams before the windows of {name!r} keeps every row of both, for ever: no watermark bounds "
             "it. Let one operator have both streams, each with its window: ports(a, b).operator(...)"
         )
     has_filter = any(
-        kind == "Filter" and any(column in str(node.condition()) for column in _CHOOSE_FIRINGS) for kind, node in found
+        kind == "Filter" and any(column in str(node.condition()) for column in _CHOOSE_FIRINGS)
+        for kind, node in operators
     )
     for _, source in sources_of([df]):
         names = set(source.schema().fieldNames())

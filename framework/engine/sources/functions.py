@@ -26,13 +26,18 @@ def _functions_of(df: DataFrame) -> Iterator[Any]:
     """Yield the Python functions in the plan of a stream."""
     jvm: Any = df.sparkSession._jvm  # noqa: SLF001 -- a plan has no public form
     pattern = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.PYTHON_UDF()
-    left = [one for node in nodes(plan_of(df)) if node.containsPattern(pattern) for one in _all(node.expressions())]
+    left = [
+        expression
+        for node in nodes(plan_of(df))
+        if node.containsPattern(pattern)
+        for expression in _all(node.expressions())
+    ]
     while left:
-        one = left.pop()
-        if one.containsPattern(pattern):
-            left += _all(one.children())
-            if kind_of(one) == "PythonUDF":
-                yield one.func()
+        expression = left.pop()
+        if expression.containsPattern(pattern):
+            left += _all(expression.children())
+            if kind_of(expression) == "PythonUDF":
+                yield expression.func()
 
 
 def _all(sequence: Any) -> list[Any]:

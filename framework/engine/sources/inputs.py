@@ -46,16 +46,16 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
         DeclarationError: one stream is used twice: to Spark it is one source then, with two places in the offsets.
             Two have the same place and options. Or one begins at the latest version of a table.
     """
-    found = sources_of(streams)
-    inputs = [_input(df, leaf) for df, leaf in found]
-    for number, ((_, leaf), read) in enumerate(zip(found, inputs, strict=True)):
-        if any(leaf.equals(other) for _, other in found[:number]):
+    sources = sources_of(streams)
+    inputs = [_input(df, leaf) for df, leaf in sources]
+    for number, ((_, leaf), read) in enumerate(zip(sources, inputs, strict=True)):
+        if any(leaf.equals(other) for _, other in sources[:number]):
             raise DeclarationError(
                 f"the stream that reads {read.place or read.kind} is used twice in the job, and Spark logs it as one "
                 "source: make a stream for each use, by spark.readStream... once more, each with an option of its own "
                 'by which it is known, such as .option("stream", "orders"); or use it once'
             )
-        if read.identity in [one.identity for one in inputs[:number]]:
+        if read.identity in [earlier.identity for earlier in inputs[:number]]:
             raise DeclarationError(
                 f"two streams of the job read {read.place or read.kind} with the same options, and if they changed "
                 "places, rows would be lost or read twice, without an error: give one of them an option of its own by "
@@ -75,9 +75,9 @@ def inputs_of(streams: Iterable[DataFrame]) -> list[Input]:
 
 def _input(df: DataFrame, leaf: Any) -> Input:
     options, path = options_of(leaf), path_of_files(leaf)
-    place = next((options[one] for one in _WHERE if one in options), "")
-    no_row = [one for one in options if _OF_NO_ROW.fullmatch(one) and one != "kafka.bootstrap.servers"]
-    how = {one: value for one, value in options.items() if one not in {*no_row, "filenameonly"}}
+    place = next((options[option] for option in _WHERE if option in options), "")
+    no_row = [option for option in options if _OF_NO_ROW.fullmatch(option) and option != "kafka.bootstrap.servers"]
+    how = {option: value for option, value in options.items() if option not in {*no_row, "filenameonly"}}
     if path is None:
         return Input(kind=str(leaf.sourceName()), place=place, how=_digest(how))
     by_name = options.get("filenameonly", "").lower() == "true"
@@ -134,10 +134,10 @@ def _moved(old: Input, new: Input) -> str | None:
 
 
 def _names(inputs: Iterable[Input]) -> str:
-    return ", ".join(one.place or one.kind for one in inputs)
+    return ", ".join(source.place or source.kind for source in inputs)
 
 
-def _share_a_folder(one: str, other: str) -> bool:
+def _share_a_folder(place: str, other: str) -> bool:
     """Return whether one of two paths, which may have globs, lies within the other: a file has one name in both.
 
     >>> _share_a_folder("file:/in", "file:/in/2024"), _share_a_folder("file:/in/*/a", "file:/in/2024/b")
@@ -147,7 +147,7 @@ def _share_a_folder(one: str, other: str) -> bool:
     """
     first, second = (
         plain_url(f"{path[: glob.start()].rpartition('/')[0] if (glob := _GLOB.search(path)) else path}/")
-        for path in (one, other)
+        for path in (place, other)
     )
     return first.startswith(second) or second.startswith(first)
 
@@ -160,10 +160,10 @@ def _covers(above: str, path: str) -> bool:
     >>> _covers("file:/in/v1-*", "file:/in/v2-*"), _covers("file:/in/v?", "file:/in/v2")
     (False, False)
     """
-    wide, narrow = (plain_url(one).rstrip("/").split("/") for one in (above, path))
+    wide, narrow = (plain_url(pattern).rstrip("/").split("/") for pattern in (above, path))
     return len(wide) <= len(narrow) and all(
-        one == other or ("*" in one and not _OTHER_GLOB.search(one) and fnmatchcase(other, one))
-        for one, other in zip(wide, narrow, strict=False)
+        segment == other or ("*" in segment and not _OTHER_GLOB.search(segment) and fnmatchcase(other, segment))
+        for segment, other in zip(wide, narrow, strict=False)
     )
 
 

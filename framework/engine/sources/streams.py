@@ -37,8 +37,8 @@ def nodes(plan: Any) -> Iterator[Any]:
 
 def leaves(df: DataFrame) -> Iterator[Any]:
     """Yield what a stream is made of: its sources, in the order in which Spark numbers them, and tables at rest."""
-    found: Any = plan_of(df).collectLeaves()
-    yield from (found.apply(number) for number in range(found.size()))
+    plan_leaves: Any = plan_of(df).collectLeaves()
+    yield from (plan_leaves.apply(number) for number in range(plan_leaves.size()))
 
 
 def kind_of(node: Any) -> str:
@@ -55,10 +55,10 @@ def options_of(leaf: Any) -> dict[str, str]:
     """Return the options of a source by their names in lower case."""
     if kind_of(leaf) == "StreamingRelation":
         options = leaf.dataSource().options()
-        found = {name: options.apply(name) for name in options.keySet().mkString("\n").splitlines()}
+        given_options = {name: options.apply(name) for name in options.keySet().mkString("\n").splitlines()}
     else:
-        found = dict(leaf.extraOptions().asCaseSensitiveMap()) if kind_of(leaf) == "StreamingRelationV2" else {}
-    return {name.lower(): value for name, value in found.items()}
+        given_options = dict(leaf.extraOptions().asCaseSensitiveMap()) if kind_of(leaf) == "StreamingRelationV2" else {}
+    return {name.lower(): value for name, value in given_options.items()}
 
 
 def kafka_partition(df: DataFrame) -> tuple[str, ...] | None:
@@ -94,9 +94,9 @@ def count_files(spark: SparkSession, path: str) -> int:
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
     pattern = jvm.org.apache.hadoop.fs.Path(path)
     files = file_system(spark, pattern)
-    there = [one.getPath() for one in files.globStatus(pattern) or []]
-    hidden = [files.globStatus(jvm.org.apache.hadoop.fs.Path(one, "[._]*")) or [] for one in there]
-    return sum(int(files.getContentSummary(one).getFileCount()) for one in there) - sum(map(len, hidden))
+    there = [status.getPath() for status in files.globStatus(pattern) or []]
+    hidden = [files.globStatus(jvm.org.apache.hadoop.fs.Path(place, "[._]*")) or [] for place in there]
+    return sum(int(files.getContentSummary(place).getFileCount()) for place in there) - sum(map(len, hidden))
 
 
 def qualified(spark: SparkSession, path: str) -> str:
@@ -110,14 +110,14 @@ def qualified(spark: SparkSession, path: str) -> str:
         return path
 
 
-def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> None:
+def require_bounded_batch(df: DataFrame, files_read: Callable[[], Iterable[str]]) -> None:
     """Raise `SetupError` if the next micro-batch would read more bytes of files at once than fit into memory.
 
     Spark takes all files, if the stream has no limit. A micro-batch that does not fit into memory fails at every start:
     its offsets are logged, so it is always the same. So each start looks before that: the files may be there from the
     beginning, or have come while the job was down. While it runs Spark offers no place to refuse a batch before its
-    offsets are logged (docs/decisions/0018). `found` returns the URLs of the files that earlier batches have read; it
-    is called only if all files are too many.
+    offsets are logged (docs/decisions/0018). `files_read` returns the URLs of the files that earlier batches have read;
+    it is called only if all files are too many.
     """
     spark, most = df.sparkSession, usable_memory() // _SHARE
     jvm: Any = spark._jvm  # noqa: SLF001 -- Hadoop's file systems are reached through the gateway only
@@ -128,9 +128,9 @@ def require_bounded_batch(df: DataFrame, found: Callable[[], Iterable[str]]) -> 
         pattern = jvm.org.apache.hadoop.fs.Path(path)
         files = file_system(spark, pattern)
         there = files.globStatus(pattern) or []
-        size = sum(int(files.getContentSummary(one.getPath()).getLength()) for one in there)
+        size = sum(int(files.getContentSummary(status.getPath()).getLength()) for status in there)
         if size > most:
-            size = _unread_bytes(spark, path, {plain_url(unquote(url)) for url in found()})
+            size = _unread_bytes(spark, path, {plain_url(unquote(url)) for url in files_read()})
         if size > most:
             raise SetupError(
                 f"the files in {path} that are not read yet have {size / 1e9:.1f} GB, and the next micro-batch would "
