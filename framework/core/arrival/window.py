@@ -20,7 +20,7 @@ from panekeeper.framework.core.arrival.policies.registry import running_policy
 from panekeeper.framework.core.arrival.protocol import ArrivalContents
 from panekeeper.framework.core.arrival.round import Round, RoundRows, ends_of, stop_timers
 from panekeeper.framework.core.arrival.timers import Timers
-from panekeeper.framework.core.job_spec import ARRIVAL_TIME, JobSpec
+from panekeeper.framework.core.job_spec import ARRIVAL_TIME, REST, JobSpec
 from panekeeper.framework.core.partition_keys import PartitionKeys
 from panekeeper.framework.core.stable_order import changes, stable_order
 from panekeeper.framework.declarations.events import EventType
@@ -128,7 +128,8 @@ class ArrivalOrderWindow:
         at, policy = self._arrival_times(table), self._partition_eviction
         self._set_ready(begin := int(at[0]))
         self.rows_in += table.num_rows
-        table = self._keys.with_normal_keys(table.select(self._spec.columns.names))
+        rest = [REST] if REST in table.column_names else []  # of a row that a function refuses
+        table = self._keys.with_normal_keys(table.select([*self._spec.columns.names, *rest]))
         codes = self._keys.encode(table)
         self._partitions.grow()
         limit = policy if self._partition_age is None else None

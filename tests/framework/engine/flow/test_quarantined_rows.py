@@ -9,13 +9,14 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-from panekeeper import TimeInterval, agg
+from panekeeper import Count, Session, TimeInterval, Tumbling, agg
 from panekeeper.framework.core.job_spec import EVENT_TIME, REST, REST_AS_JSON, JobSpec
 from panekeeper.framework.core.key_group import KeyGroupRunner
 from panekeeper.framework.core.ordering import PortOrdering, to_steps
 from panekeeper.framework.core.packed_rows import from_segment
-from panekeeper.framework.core.steps import Watermark
+from panekeeper.framework.core.steps import Tick, Watermark
 from panekeeper.framework.declarations.aggregates import Aggregate
+from panekeeper.framework.declarations.windows import Window
 from panekeeper.framework.engine.flow.packing import (
     EVENT_TIME_COLUMN,
     KEY_GROUP_COLUMN,
@@ -26,6 +27,7 @@ from panekeeper.framework.engine.flow.packing import (
 from panekeeper.state.store import MemoryStore
 
 S = 1_000_000
+PANES = TimeInterval("10 s")
 KEYS = pa.schema([("key", pa.string())])
 COLUMNS = pa.schema([("key", pa.string()), ("v", pa.int64())])
 
@@ -50,10 +52,10 @@ class Refusing(agg.UserAggregate):
         return state
 
 
-def spec(**aggregates: Aggregate) -> JobSpec:
+def spec(window: Window = PANES, **aggregates: Aggregate) -> JobSpec:
     """A job with these aggregates."""
     output = pa.schema([(name, pa.int64()) for name in aggregates])
-    return JobSpec(window=TimeInterval("10 s"), keys=KEYS, columns=COLUMNS, aggregates=aggregates, output=output)
+    return JobSpec(window=window, keys=KEYS, columns=COLUMNS, aggregates=aggregates, output=output)
 
 
 def packed(
@@ -75,10 +77,11 @@ def packed(
     return [SimpleNamespace(**row) for row in batch.to_pylist()]
 
 
-def quarantined(spec: JobSpec, rows: list[Any], watermark: int) -> list[dict[str, Any]]:
-    """Process the rows in one key group, and return what of them is in the quarantine."""
+def quarantined(spec: JobSpec, rows: list[Any], at: int) -> list[dict[str, Any]]:
+    """Process the rows in one key group, at a watermark or an instant; return what of them is in the quarantine."""
     steps = to_steps(rows, [PortOrdering(columns=(*COLUMNS.names, EVENT_TIME), keys=KEYS)])
-    done = KeyGroupRunner(spec, MemoryStore()).run([Watermark(watermark), *steps])
+    clock = Watermark(at) if spec.uses_event_time else Tick(at)
+    done = KeyGroupRunner(spec, MemoryStore()).run([clock, *steps])
     return [] if done.rejected is None else [json.loads(text) for text in done.rejected.column("row").to_pylist()]
 
 
@@ -88,10 +91,11 @@ def test_a_late_row_has_all_columns_whatever_the_aggregate_reads() -> None:
     assert quarantined(spec(n=agg.count()), rows, 10 * S) == [{"key": "k", "v": 5, "note": "at 1", "i": "INTERVAL"}]
 
 
-def test_a_row_that_a_function_refuses_has_all_columns() -> None:
+@pytest.mark.parametrize("window", [PANES, Session("10 s"), Tumbling(Count(2))], ids=["panes", "session", "tumbling"])
+def test_a_row_that_a_function_refuses_has_all_columns(window: Window) -> None:
     """It is not late, so every row of such a job brings them."""
     rows = packed([(12, 6), (12, -1)], watermark=None, rest="all")
-    found = quarantined(spec(own=agg.user(Refusing(), "v", output="int64")), rows, 10 * S)
+    found = quarantined(spec(window, own=agg.user(Refusing(), "v", output="int64")), rows, 10 * S)
     assert found == [{"key": "k", "v": -1, "note": "at 12", "i": "INTERVAL"}]
 
 
