@@ -26,6 +26,8 @@ LESS_STATE = "panekeeper, a tenth of the state"
 
 _TINY, _MIDDLE = 500, 25
 """Shares that make 1,000 and 20,000 rows a batch of 500,000."""
+FILES, WARM = 32, 12
+"""Small batches of a run, and how many of them do not count: Java compiles its code for longer than large ones take."""
 LARGER = 250_000
 """Rows of an input batch of a dataflow, beside the usual number."""
 SMALL = 5
@@ -75,7 +77,7 @@ def _per_key(query: Query, aim: float) -> WorkloadEntry:
     return WorkloadEntry(contender=SparkContender(name=PER_KEY, query=query), share=SMALL, files=3, warm=1, aim=aim)
 
 
-def _dataflow(step: bytewax_flow.Step, aim: float = 2.2) -> list[WorkloadEntry]:
+def _dataflow(step: bytewax_flow.Step, aim: float = 2.5) -> list[WorkloadEntry]:
     if not bytewax_flow.installed():
         return []
     plain = DataflowContender(step=step)
@@ -117,7 +119,7 @@ def sessions() -> Workload:
         name="sessions",
         what="Session(5): max and count",
         us=_us(panekeeper_jobs.panes_query(Session(5))),
-        peers=[WorkloadEntry(contender=peer, aim=3)],
+        peers=[WorkloadEntry(contender=peer, aim=2.0)],
     )
 
 
@@ -127,11 +129,11 @@ def sessions_into_delta() -> Workload:
     ours = PanekeeperTableJob(name=US, computed=partial(panekeeper_jobs.panes, window=Session(5)), view=False)
     theirs = SparkTableJob(name=f"{SPARK_SESSIONS} to Delta", query=spark_windows.sessions_query("5 seconds"))
     us, peer = (
-        WorkloadEntry(contender=DeltaContender(job=job, columns=columns), share=_MIDDLE, files=12)
+        WorkloadEntry(contender=DeltaContender(job=job, columns=columns), share=_MIDDLE, files=FILES, warm=WARM)
         for job in (ours, theirs)
     )
     what = "Session(5): max and count, 20,000 rows a batch, into Delta"
-    return Workload(name="to-delta-sessions-20000", what=what, us=us, peers=[replace(peer, aim=3)])
+    return Workload(name="to-delta-sessions-20000", what=what, us=us, peers=[replace(peer, aim=2.5)])
 
 
 def kept_sessions() -> Workload:
@@ -151,17 +153,18 @@ def _table_jobs(*, view: bool = False) -> tuple[TableJob, TableJob]:
     return ours, SparkTableJob(name=SPARK_DELTA, query=spark_windows.panes_query("50 seconds"))
 
 
-def into_delta(size: str, share: int, files: int, *, view: bool) -> Workload:
+def into_delta(size: str, share: int, aim: float, *, view: bool) -> Workload:
     """Panes that touch, written to Delta tables, with a view or without; Spark's query appends to one table."""
+    files, warm = (8, 2) if share == 1 else (FILES, WARM)
     us, peer = (
-        WorkloadEntry(contender=DeltaContender(job=job, columns=_RESULT), share=share, files=files)
+        WorkloadEntry(contender=DeltaContender(job=job, columns=_RESULT), share=share, files=files, warm=warm)
         for job in _table_jobs(view=view)
     )
     return Workload(
         name=f"to-delta-{'view-' if view else ''}{size.replace(',', '')}",
         what=f"TimeInterval(50): max and count, {size} rows a batch, into Delta{', with a view' if view else ''}",
         us=us,
-        peers=[replace(peer, aim=1.2 if view else 1.8)],
+        peers=[replace(peer, aim=aim)],
     )
 
 
@@ -247,7 +250,7 @@ def firing(name: str, rule: str, window: TimeInterval) -> Workload:
         name=name,
         what=f"TimeInterval(50, {rule}): max and count; against panes that fire when they are complete",
         us=_us(ours),
-        peers=[WorkloadEntry(contender=peer, aim=1 / 1.3)],
+        peers=[WorkloadEntry(contender=peer, aim=0.8)],
     )
 
 
@@ -299,13 +302,15 @@ def _flink(name: str, like: WorkloadEntry) -> list[WorkloadEntry]:
 def nexmark_queries() -> list[Workload]:
     """Queries of Nexmark beside Spark SQL."""
     made = []
-    for name in nexmark.RESULTS:
+    for name, aim in (("q5", 1.2), ("q7", 1.6)):
         us, peer = (
             WorkloadEntry(contender=SparkContender(name=who, query=query), share=SMALL, kind=EVENTS)
             for who, query in ((US, nexmark.ours(name)), ("spark SQL", nexmark.spark(name)))
         )
         what = f"Nexmark, query {name[1:]}, 100,000 events a batch"
-        made.append(Workload(name=f"nexmark-{name}", what=what, us=us, peers=[peer, *_flink(name, peer)]))
+        made.append(
+            Workload(name=f"nexmark-{name}", what=what, us=us, peers=[replace(peer, aim=aim), *_flink(name, peer)])
+        )
     return made
 
 
@@ -357,9 +362,13 @@ def workloads() -> list[Workload]:
         tumbling(),
         many_keys(),
         *(
-            into_delta(size, share, files, view=view)
-            for size, share, files in (("1,000", _TINY, 16), ("20,000", _MIDDLE, 12), ("500,000", 1, 8))
-            for view in (False, True)
+            into_delta(size, share, aim, view=view)
+            for size, share, *aims in (
+                ("1,000", _TINY, 2.0, 1.8),
+                ("20,000", _MIDDLE, 2.0, 1.8),
+                ("500,000", 1, 1.6, 1.4),
+            )
+            for view, aim in zip((False, True), aims, strict=True)
         ),
         sessions(),
         sessions_into_delta(),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from panekeeper.framework.engine.session.python_workers import MEMORY
 from panekeeper.framework.engine.session.session import session
 from panekeeper.framework.engine.session.settings import TIME_ZONE, session_zone
 
@@ -28,6 +30,13 @@ def test_a_second_call_gives_the_running_session(spark: SparkSession) -> None:
     with ThreadPoolExecutor(1) as another_thread:
         assert another_thread.submit(session).result().sparkContext is spark.sparkContext
     assert spark.conf.get("spark.sql.shuffle.partitions") == "4"
+
+
+def test_workers_keep_the_memory_of_large_arrays(spark: SparkSession) -> None:
+    """The C library takes these variables when a worker's process begins, so they are in its environment."""
+    names = list(MEMORY)
+    of_workers = spark.sparkContext.parallelize([0], 1).map(lambda _: [os.environ.get(name) for name in names])
+    assert of_workers.collect() == [list(MEMORY.values())]
 
 
 def test_a_session_whose_zone_was_not_set_has_that_of_its_machine(spark: SparkSession) -> None:

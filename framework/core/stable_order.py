@@ -29,10 +29,13 @@ def stable_order(*keys: np.ndarray) -> np.ndarray:
     >>> stable_order(np.array([3, 1, 3, 1]))
     array([1, 3, 0, 2])
     """
-    order = _order(keys[0])
-    for key in keys[1:]:
-        order = order[_order(key[order])]
-    return order
+    order: np.ndarray | None = None
+    for key in keys:
+        if order is not None:
+            order = order[_order(key[order])]
+        elif not _ascends(key):  # rows mostly come in the order of their times
+            order = _order(key)
+    return np.arange(len(keys[0])) if order is None else order
 
 
 def ranked(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -55,7 +58,7 @@ def distinct(values: np.ndarray) -> np.ndarray:
     >>> distinct(np.array([7, 3, 7]))
     array([3, 7])
     """
-    ascending = values if (values[1:] >= values[:-1]).all() else values[_order(values)]
+    ascending = values if _ascends(values) else values[_order(values)]
     distinct_values: np.ndarray = ascending[changes(ascending)]
     return distinct_values
 
@@ -76,8 +79,12 @@ def bounds(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
+def _ascends(values: np.ndarray) -> bool:
+    return bool((values[1:] >= values[:-1]).all())
+
+
 def _order(values: np.ndarray) -> np.ndarray:
-    if len(values) < _FEW or (values[1:] >= values[:-1]).all():
+    if len(values) < _FEW or _ascends(values):
         return np.argsort(values, kind="stable")  # fast for sorted values
     least = int(values.min())
     span = int(values.max()) - least

@@ -29,15 +29,16 @@ def connected(codes: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> np.nda
     """
     if not len(codes):
         return np.empty(0, dtype=np.int64)
-    order = stable_order(starts, codes)
-    codes, low, high = codes[order], starts[order], ends[order]
-    base, span = int(low.min()), int(high.max()) - int(low.min()) + 1
+    base, span = int(starts.min()), int(ends.max()) - int(starts.min()) + 1
     if int(codes.max()) * span < _MOST:
-        low, high = codes * span + (low - base), codes * span + (high - base)
+        own = codes * span - base
+        low, high = own + starts, own + ends
     else:  # by their order, which is as good
-        _, place = ranked(np.concatenate([low, high]))
-        span = 2 * len(codes)
-        low, high = codes * span + place[: len(codes)], codes * span + place[len(codes) :]
+        _, place = ranked(np.concatenate([starts, ends]))
+        own = codes * (2 * len(codes))
+        low, high = own + place[: len(codes)], own + place[len(codes) :]
+    order = stable_order(starts, codes)
+    low, high = low[order], high[order]
     begins = np.ones(len(codes), dtype=np.bool_)
     begins[1:] = low[1:] > np.maximum.accumulate(high)[:-1]
     parts = np.empty(len(codes), dtype=np.int64)

@@ -7,6 +7,9 @@ all windows first, two thirds of what that process costs, before the first batch
 Spark's worker collects all garbage after every task. Looking through everything that pyspark, pandas and Arrow have
 imported, again and again, was more than half of what our workers did on small batches: `freeze_gc`.
 
+The C library gives the memory of a large array back to the system as soon as it is free, and the system hands out
+every page of the next one anew: a third of what packing took. Workers keep it: `MEMORY`.
+
 Spark itself gives workers the folder in which the program was launched, and nothing of what the program has put on its
 path. `prepare_workers` gives those on this machine the path of the program, so that they find what it finds.
 """
@@ -67,6 +70,11 @@ _WARN_OF_NOTHING = (
     f"{_OF_SPARK}.streaming.operators.stateful.transformwithstate.timers.TimerStateImpl",  # that its timer has gone
 )
 """Loggers of Spark that warn of what is in order, for each key group."""
+MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(128 * 2**20)}
+"""Variables of glibc, bytes: up to which size an allocation is taken from the heap, and how much of that may stay free.
+
+Both, as each of them turns off that glibc adapts the other; 32 MiB is the most that it takes.
+"""
 _checked: set[tuple[str, str]] = set()
 """The Spark applications, and Pythons of their workers, that have all packages."""
 _first_seen: dict[str, int] = {}
@@ -74,11 +82,12 @@ _first_seen: dict[str, int] = {}
 
 
 def prepare_workers(spark: SparkSession) -> None:
-    """Let the Python workers of a session on this machine find the code of this program.
+    """Let the Python workers of a session keep their memory, and those on this machine find the code of this program.
 
     What a worker gets is part of each function that Spark sends it, so it holds for what is declared from now on.
     """
     context: Any = spark.sparkContext
+    context.environment.update({name: value for name, value in MEMORY.items() if name not in context.environment})
     if is_local(context):
         context.environment.update(code_variables(context))
         if not (os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")):
