@@ -11,6 +11,8 @@ import itertools
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -127,5 +129,11 @@ def before_the_end(table: pa.Table, column: str, given: Input) -> pa.Table:
 
 
 def query_batches(query: StreamingQuery) -> list[TimedBatch]:
-    """Return the micro-batches of a query that has ended, in order."""
-    return [TimedBatch(p.numInputRows, p.batchDuration / 1000) for p in query.recentProgress]
+    """Return the micro-batches of a query that has ended, in order.
+
+    A batch lasts until the next one begins: what Spark does between two belongs to it. The last one has its own end.
+    """
+    progress = query.recentProgress
+    begins = [datetime.fromisoformat(one.timestamp).timestamp() for one in progress]
+    lasts = [later - begin for begin, later in pairwise(begins)] + [one.batchDuration / 1000 for one in progress[-1:]]
+    return [TimedBatch(one.numInputRows, seconds) for one, seconds in zip(progress, lasts, strict=True)]

@@ -216,8 +216,8 @@ def many_panes() -> Workload:
     return Workload(
         name="many-panes",
         what="TimeInterval(0.1): max and count, 20,000 rows and 1,000 panes a batch",
-        us=replace(us, share=_MIDDLE, files=12),
-        peers=[WorkloadEntry(contender=peer, share=_MIDDLE, files=12, aim=1.0)],
+        us=replace(us, share=_MIDDLE, files=FILES, warm=WARM),
+        peers=[WorkloadEntry(contender=peer, share=_MIDDLE, files=FILES, warm=WARM, aim=1.0)],
     )
 
 
