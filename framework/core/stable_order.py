@@ -33,7 +33,7 @@ def stable_order(*keys: np.ndarray) -> np.ndarray:
     for key in keys:
         if order is not None:
             order = order[_order(key[order])]
-        elif not _ascends(key):  # rows mostly come in the order of their times
+        elif len(key) < _FEW or not _ascends(key):  # rows mostly come in the order of their times
             order = _order(key)
     return np.arange(len(keys[0])) if order is None else order
 

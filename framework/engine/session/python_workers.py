@@ -87,11 +87,10 @@ def prepare_workers(spark: SparkSession) -> None:
     What a worker gets is part of each function that Spark sends it, so it holds for what is declared from now on.
     """
     context: Any = spark.sparkContext
-    context.environment.update({name: value for name, value in MEMORY.items() if name not in context.environment})
-    if is_local(context):
-        context.environment.update(code_variables(context))
-        if not (os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")):
-            context.pythonExec = sys.executable  # Spark would take the python3 of the shell
+    context.environment.update(worker_variables(context))
+    has_python = os.environ.get("PYSPARK_PYTHON") or context.getConf().contains("spark.pyspark.python")
+    if is_local(context) and not has_python:
+        context.pythonExec = sys.executable  # Spark would take the python3 of the shell
     jvm: Any = spark._jvm  # noqa: SLF001 -- Java's log has no other way
     log4j = jvm.org.apache.logging.log4j
     for logger in _WARN_OF_NOTHING:
@@ -131,12 +130,16 @@ def is_local(context: Any) -> bool:
     return bool(context.master.startswith("local") and not context.master.startswith("local-cluster"))
 
 
-def code_variables(context: Any) -> dict[str, str]:
-    """Return the variables by which workers find the code of this program as it is now; none on other machines."""
+def worker_variables(context: Any) -> dict[str, str]:
+    """Return the variables by which workers keep memory and, on this machine, find this program's code as it is now.
+
+    Those that the session sets itself stay as they are.
+    """
+    memory = {name: context.environment.get(name, value) for name, value in MEMORY.items()}
     if not is_local(context):
-        return {}
+        return memory
     has_path = context.getConf().contains(f"spark.executorEnv.{_PYTHONPATH}")
-    return {_CODE: code_version()} | ({} if has_path else {_PYTHONPATH: import_path()})
+    return memory | {_CODE: code_version()} | ({} if has_path else {_PYTHONPATH: import_path()})
 
 
 def import_path() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from panekeeper.framework.engine.session.python_workers import code_variables, require_python
+from panekeeper.framework.engine.session.python_workers import require_python, worker_variables
 from panekeeper.framework.engine.sources.streams import kind_of, nodes, plan_of
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _NEEDED = ("pyspark", "pyarrow")
 
 def prepare_functions(df: DataFrame) -> None:
     """Let the functions of a stream find the code of this program as it is now, and not as when they were made."""
-    variables = code_variables(df.sparkSession.sparkContext)
+    variables = worker_variables(df.sparkSession.sparkContext)
     for function in _functions_of(df):
         function.envVars().putAll(variables)
         require_python(df.sparkSession, str(function.pythonExec()), _NEEDED)
