@@ -6,17 +6,20 @@ binary searches, for any number of pairs at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
 from panekeeper.framework.core.panes.geometry import Geometry
 from panekeeper.framework.core.partition_keys import first_seen
-from panekeeper.framework.core.stable_order import distinct, gather_ranges, stable_order
+from panekeeper.framework.core.stable_order import bounds, distinct, gather_ranges, stable_order
 
 _FEW_CELLS = 8
 """Cells are counted by their number if there may be so many times more than rows, at most."""
+_SEARCHED = 16
+"""A search among sorted entries takes as long as to count so many of them."""
 _FAR = 2**31
 """Slices that span more are numbered by their order; a batch has fewer partitions than that."""
 
@@ -117,9 +120,18 @@ class SortedCells:
 
     def between(self, codes: np.ndarray, first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high): the range of `order` with what each partition has in `[first, end)`; it may be empty."""
-        base = codes * self._places.span
-        low = np.searchsorted(self._sorted, base + self._places.of(first))
-        return low, np.searchsorted(self._sorted, base + self._places.of(end))
+        base, places = codes * self._places.span, self._places
+        begins = self._begins(2 * len(codes))
+        low, high = (begins(base + places.of(bound)) for bound in (first, end))
+        return low, high
+
+    def _begins(self, lookups: int) -> Callable[[np.ndarray], np.ndarray]:
+        """Return what gives the place in `order` at which keys begin: by a table of all keys, if that is less work."""
+        least, most = (int(self._sorted[0]), int(self._sorted[-1]) + 1) if len(self._sorted) else (0, 0)
+        if least < 0 or len(self._sorted) + most > _SEARCHED * lookups:  # a code of none is -1
+            return partial(np.searchsorted, self._sorted)
+        table = bounds(np.bincount(self._sorted, minlength=most))
+        return lambda keys: table[np.clip(keys, 0, most)]
 
 
 class CellIndex(SortedCells):
