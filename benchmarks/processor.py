@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from benchmarks.processes import KINDS, PROC, processes_of
+from benchmarks.processes import KINDS, Process, processes_of
 
 
 class ProcessorTime:
@@ -32,20 +31,21 @@ def processor_time(driver: int) -> Iterator[ProcessorTime]:
     Args:
         driver: its process id.
     """
-    taken, before = ProcessorTime(), processor_seconds(driver)
+    taken, before = ProcessorTime(), processes_of(driver)
     yield taken
-    after = processor_seconds(driver)
-    taken.seconds = {kind: after[kind] - seconds for kind, seconds in before.items() if kind in after}
+    taken.seconds = seconds_since(before, processes_of(driver))
 
 
-def processor_seconds(driver: int, proc: Path = PROC) -> dict[str, float]:
-    """Return the processor time that a driver and all that it started have taken so far, seconds by kind of process.
+def seconds_since(before: list[Process], after: list[Process]) -> dict[str, float]:
+    """Return the processor time that processes have taken since, seconds by kind; nothing where there are none.
 
-    What has ended is part of the time of the process that started it, and was a worker.
+    What a process has reaped is part of its time, and was a worker. Spark's daemon reaps none of its workers, so of one
+    that has ended no counter tells. It ends after a minute without work, and the run that used it has counted it.
     """
-    processes = processes_of(driver, proc)
-    seconds = dict.fromkeys(KINDS if processes else (), 0.0)
-    for process in processes:
-        seconds[process.kind] += process.seconds
-        seconds["workers"] += process.reaped_seconds
+    begun = {process.folder: process for process in before}
+    seconds = dict.fromkeys(KINDS if after else (), 0.0)
+    for process in after:
+        known = begun.get(process.folder)
+        seconds[process.kind] += process.seconds - (known.seconds if known else 0)
+        seconds["workers"] += process.reaped_seconds - (known.reaped_seconds if known else 0)
     return seconds

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from benchmarks.memory import peak_memory
 from benchmarks.processes import processes_of
-from benchmarks.processor import ProcessorTime, processor_seconds, processor_time
+from benchmarks.processor import ProcessorTime, processor_time, seconds_since
 
 TICK = 1 / os.sysconf("SC_CLK_TCK")
 
@@ -29,7 +30,7 @@ def test_processes_are_counted_by_kind_below_the_driver(tmp_path: Path) -> None:
     describe(tmp_path, 99, "java", 1, 1_000_000)
     (tmp_path / "40").mkdir()  # it has just ended
     (tmp_path / "uptime").write_text("1 1")
-    seconds = processor_seconds(10, tmp_path)
+    seconds = seconds_since([], processes_of(10, tmp_path))
     assert {kind: round(one / TICK) for kind, one in seconds.items()} == {
         "driver": 100,
         "java": 200,
@@ -41,8 +42,22 @@ def test_a_driver_that_has_ended_has_no_processes(tmp_path: Path) -> None:
     """Nor are there any where the system describes none; what others start is not its own."""
     describe(tmp_path, 1, "init", 0, 100)
     assert processes_of(10, tmp_path) == []
-    assert processor_seconds(10, tmp_path) == {}
-    assert processor_seconds(10, tmp_path / "missing") == {}
+    assert seconds_since([], []) == {}
+    assert processes_of(10, tmp_path / "missing") == []
+
+
+def test_a_worker_that_ends_takes_nothing_from_the_others(tmp_path: Path) -> None:
+    """Spark's daemon does not reap it, so its time of before is in no counter any more."""
+    describe(tmp_path, 10, "python", 1, 100)
+    describe(tmp_path, 30, "python", 10, 40)
+    describe(tmp_path, 31, "python", 10, 900)
+    before = processes_of(10, tmp_path)
+    shutil.rmtree(tmp_path / "31")
+    shutil.rmtree(tmp_path / "30")
+    describe(tmp_path, 30, "python", 10, 60)
+    describe(tmp_path, 32, "python", 10, 8)
+    seconds = seconds_since(before, processes_of(10, tmp_path))
+    assert {kind: round(one / TICK) for kind, one in seconds.items()} == {"driver": 0, "java": 0, "workers": 20 + 8}
 
 
 def test_a_block_counts_what_it_takes_and_no_more() -> None:
