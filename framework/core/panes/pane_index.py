@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -129,7 +129,7 @@ class SortedCells:
         """Return what gives the place in `order` at which keys begin: by a table of all keys, if that is less work."""
         least, most = (int(self._sorted[0]), int(self._sorted[-1]) + 1) if len(self._sorted) else (0, 0)
         if least < 0 or len(self._sorted) + most > _SEARCHED * lookups:  # a code of none is -1
-            return partial(np.searchsorted, self._sorted)
+            return lambda keys: np.searchsorted(self._sorted, keys)
         table = bounds(np.bincount(self._sorted, minlength=most))
         return lambda keys: table[np.clip(keys, 0, most)]
 
