@@ -26,7 +26,7 @@ LESS_STATE = "panekeeper, a tenth of the state"
 
 _TINY, _MIDDLE = 500, 25
 """Shares that make 1,000 and 20,000 rows a batch of 500,000."""
-FILES, WARM = 32, 12
+_FILES, _WARM = 32, 12
 """Small batches of a run, and how many of them do not count: Java compiles its code for longer than large ones take."""
 LARGER = 250_000
 """Rows of an input batch of a dataflow, beside the usual number."""
@@ -129,7 +129,7 @@ def sessions_into_delta() -> Workload:
     ours = PanekeeperTableJob(name=US, computed=partial(panekeeper_jobs.panes, window=Session(5)), view=False)
     theirs = SparkTableJob(name=f"{SPARK_SESSIONS} to Delta", query=spark_windows.sessions_query("5 seconds"))
     us, peer = (
-        WorkloadEntry(contender=DeltaContender(job=job, columns=columns), share=_MIDDLE, files=FILES, warm=WARM)
+        WorkloadEntry(contender=DeltaContender(job=job, columns=columns), share=_MIDDLE, files=_FILES, warm=_WARM)
         for job in (ours, theirs)
     )
     what = "Session(5): max and count, 20,000 rows a batch, into Delta"
@@ -155,7 +155,7 @@ def _table_jobs(*, view: bool = False) -> tuple[TableJob, TableJob]:
 
 def into_delta(size: str, share: int, aim: float, *, view: bool) -> Workload:
     """Panes that touch, written to Delta tables, with a view or without; Spark's query appends to one table."""
-    files, warm = (8, 2) if share == 1 else (FILES, WARM)
+    files, warm = (8, 2) if share == 1 else (_FILES, _WARM)
     us, peer = (
         WorkloadEntry(contender=DeltaContender(job=job, columns=_RESULT), share=share, files=files, warm=warm)
         for job in _table_jobs(view=view)
@@ -216,8 +216,8 @@ def many_panes() -> Workload:
     return Workload(
         name="many-panes",
         what="TimeInterval(0.1): max and count, 20,000 rows and 1,000 panes a batch",
-        us=replace(us, share=_MIDDLE, files=FILES, warm=WARM),
-        peers=[WorkloadEntry(contender=peer, share=_MIDDLE, files=FILES, warm=WARM, aim=1.0)],
+        us=replace(us, share=_MIDDLE, files=_FILES, warm=_WARM),
+        peers=[WorkloadEntry(contender=peer, share=_MIDDLE, files=_FILES, warm=_WARM, aim=1.0)],
     )
 
 

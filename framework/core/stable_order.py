@@ -31,10 +31,9 @@ def stable_order(*keys: np.ndarray) -> np.ndarray:
     """
     order: np.ndarray | None = None
     for key in keys:
-        if order is not None:
-            order = order[_order(key[order])]
-        elif len(key) < _FEW or not _ascends(key):  # rows mostly come in the order of their times
-            order = _order(key)
+        further = _order(key if order is None else key[order])
+        if further is not None:
+            order = further if order is None else order[further]
     return np.arange(len(keys[0])) if order is None else order
 
 
@@ -58,7 +57,7 @@ def distinct(values: np.ndarray) -> np.ndarray:
     >>> distinct(np.array([7, 3, 7]))
     array([3, 7])
     """
-    ascending = values if _ascends(values) else values[_order(values)]
+    ascending = values if (values[1:] >= values[:-1]).all() else values[stable_order(values)]
     distinct_values: np.ndarray = ascending[changes(ascending)]
     return distinct_values
 
@@ -79,13 +78,12 @@ def bounds(sizes: np.ndarray) -> np.ndarray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
-def _ascends(values: np.ndarray) -> bool:
-    return bool((values[1:] >= values[:-1]).all())
-
-
-def _order(values: np.ndarray) -> np.ndarray:
-    if len(values) < _FEW or _ascends(values):
-        return np.argsort(values, kind="stable")  # fast for sorted values
+def _order(values: np.ndarray) -> np.ndarray | None:
+    """Return the positions that sort integers; None where they ascend, as mostly the times of rows do."""
+    if (values[1:] >= values[:-1]).all():
+        return None
+    if len(values) < _FEW:
+        return np.argsort(values, kind="stable")
     least = int(values.min())
     span = int(values.max()) - least
     if span < _COUNTED:

@@ -6,7 +6,6 @@ binary searches, for any number of pairs at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,17 +120,12 @@ class SortedCells:
     def between(self, codes: np.ndarray, first: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return (low, high): the range of `order` with what each partition has in `[first, end)`; it may be empty."""
         base, places = codes * self._places.span, self._places
-        begins = self._begins(2 * len(codes))
-        low, high = (begins(base + places.of(bound)) for bound in (first, end))
-        return low, high
-
-    def _begins(self, lookups: int) -> Callable[[np.ndarray], np.ndarray]:
-        """Return what gives the place in `order` at which keys begin: by a table of all keys, if that is less work."""
+        low, high = base + places.of(first), base + places.of(end)
         least, most = (int(self._sorted[0]), int(self._sorted[-1]) + 1) if len(self._sorted) else (0, 0)
-        if least < 0 or len(self._sorted) + most > _SEARCHED * lookups:  # a code of none is -1
-            return lambda keys: np.searchsorted(self._sorted, keys)
-        table = bounds(np.bincount(self._sorted, minlength=most))
-        return lambda keys: table[np.clip(keys, 0, most)]
+        if least < 0 or len(self._sorted) + most > 2 * _SEARCHED * len(codes):  # a code of none is -1
+            return np.searchsorted(self._sorted, low), np.searchsorted(self._sorted, high)
+        begins = bounds(np.bincount(self._sorted))  # of each key that there may be
+        return begins[np.clip(low, 0, most)], begins[np.clip(high, 0, most)]
 
 
 class CellIndex(SortedCells):
