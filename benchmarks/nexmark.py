@@ -28,8 +28,9 @@ def ours(name: str) -> Query:
     """Return a query by Panekeeper."""
 
     def query(source: DataFrame, checkpoint: str) -> DataFrame:
-        frames = {stream: of_stream(source, stream) for stream in QUERIES[name].streams}
-        results = QUERIES[name].of(frames, name=name).transform(checkpoint=checkpoint)
+        declared = QUERIES[name]
+        frames = {stream: of_stream(source, stream).select(*declared.columns(stream)) for stream in declared.streams}
+        results = declared.of(frames, name=name).transform(checkpoint=checkpoint)
         if name == "q7":
             results = results.select(*PANE, *(F.col(f"bid.{column}") for column in _BID))
         return results.select(*RESULTS[name])

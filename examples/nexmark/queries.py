@@ -43,6 +43,10 @@ class Query:
     join: Mapping[str, Any] | None = None
     schemas: Mapping[str, str] = field(default_factory=lambda: SCHEMAS)
 
+    def columns(self, stream: str) -> list[str]:
+        """Return the names of the columns of an input."""
+        return [column.split()[0] for column in self.schemas[stream].split(", ")]
+
     def of(self, frames: Mapping[str, DataFrame], name: str) -> Computation:
         """Return the query on streams of Spark; it takes a place for its results, such as `.to_delta(path)`."""
         inputs = [windowed(frames[stream], name=name, **declared) for stream, declared in self.streams.items()]
@@ -131,9 +135,11 @@ Q5 = Query(
     streams={"bids": BY_TIME},
     window=TimeInterval("10 seconds", creation_period="2 seconds"),
     operator={"operator": HotItems(), "output": "auction bigint, n bigint"},
+    schemas={"bids": "at timestamp, auction bigint"},
 )
 """Which auctions had the most bids in the last 10 seconds? Every 2 seconds.
 
+The window keeps all columns of its stream for an operator, so the stream has those alone that this one reads.
 Where one of them is enough, `.aggregate(n=agg.count(), group_within="auction", top=1, by="n desc")` keeps
 numbers of bids in place of bids.
 """

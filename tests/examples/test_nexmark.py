@@ -16,7 +16,7 @@ pytest.importorskip("duckdb", reason="conditions and the oracle need the extra p
 import duckdb
 
 from examples.nexmark.events import LATEST, SCHEMAS, events
-from examples.nexmark.queries import Q4, Q4_BIDS, QUERIES
+from examples.nexmark.queries import Q4, Q4_BIDS, QUERIES, Query
 from panekeeper.framework.testing.scripted_stream import ScriptedStream
 from panekeeper.testing import Clock, Restart, Watermark
 
@@ -95,12 +95,12 @@ def require_results_of_duckdb(name: str, batches: int, **how: Any) -> None:
     midnights = {2162, 4322} if by_days else set()  # late events come after these numbers
     ends = sorted({*np.random.default_rng(SEED).integers(1, COUNT, batches).tolist(), *midnights, COUNT})
     if name == "q12":
-        rows = QUERIES[name].play(list(by_clock(cut(tables, ["bids"], ends))), **how)
+        rows = QUERIES[name].play(list(by_clock(cut(tables, QUERIES[name], ends))), **how)
     elif name == "q4":
-        pairs = Q4_BIDS.play(list(by_watermark(cut(tables, ["auctions", "bids"], ends), "at", LATEST)), **how)
+        pairs = Q4_BIDS.play(list(by_watermark(cut(tables, Q4_BIDS, ends), "at", LATEST)), **how)
         rows = Q4.play(list(by_watermark(logged(pairs), "expires", timedelta(minutes=3))), **how)
     else:
-        script = by_watermark(cut(tables, list(QUERIES[name].streams), ends), "at", LATEST)
+        script = by_watermark(cut(tables, QUERIES[name], ends), "at", LATEST)
         rows = QUERIES[name].play(list(script), **how)
     expected = by_duckdb(EXPECTED[name], tables, ends)
     assert not rows.quarantine
@@ -130,18 +130,19 @@ def test_the_events_are_those_of_their_seed() -> None:
     assert 0 < behind <= LATEST / timedelta(microseconds=1)
 
 
-def cut(tables: Mapping[str, pa.Table], streams: Sequence[str], ends: Sequence[int]) -> Iterator[dict[str, list[Row]]]:
-    """Yield the rows of each micro-batch."""
+def cut(tables: Mapping[str, pa.Table], query: Query, ends: Sequence[int]) -> Iterator[dict[str, list[Row]]]:
+    """Yield the rows of each micro-batch, with the columns that the query is given."""
     for begin, end in zip([0, *ends], ends, strict=False):
+        of_batch = (pc.field("number") >= begin) & (pc.field("number") < end)
         yield {
-            stream: tables[stream].filter((pc.field("number") >= begin) & (pc.field("number") < end)).to_pylist()
-            for stream in streams
+            stream: tables[stream].filter(of_batch).select(query.columns(stream)).to_pylist()
+            for stream in query.streams
         }
 
 
 def logged(pairs: Sequence[Row]) -> Iterator[dict[str, list[Row]]]:
     """Yield the log of the joined bids, a micro-batch for each that wrote to it, with the columns that are read."""
-    columns = [column.split()[0] for column in Q4.schemas["q4_bids"].split(", ")]
+    columns = Q4.columns("q4_bids")
     for batch in sorted({row["batch"] for row in pairs}):
         yield {"q4_bids": [{one: row[one] for one in columns} for row in pairs if row["batch"] == batch]}
 
