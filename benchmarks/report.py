@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.measure import BenchmarkRun, Throughput
@@ -28,22 +29,19 @@ class Result:
     setting: dict[str, Any]
     """How it was measured: rows, keys, rounds; the seconds it took, and the machine's load before and after."""
 
-    @property
-    def ratios(self) -> list[float]:
-        """Panekeeper's rate divided by that of each peer."""
-        return [self.throughputs[0].rate / throughput.rate for throughput in self.throughputs[1:]]
+    def ratios(self, peer: int) -> list[float]:
+        """Return Panekeeper's rate divided by that of a peer, round by round.
+
+        Those of one round run one after the other. From round to round the machine may change, and Java compiles more.
+        """
+        rounds = zip(self.throughputs[0].rates(), self.throughputs[peer + 1].rates(), strict=True)
+        return [us / them for us, them in rounds]
 
     def processor_ratio(self, peer: int) -> float | None:
         """Return a peer's processor time of a row divided by Panekeeper's; None where there are no figures."""
         us, them = self.throughputs[0], self.throughputs[peer + 1]
         ours, theirs = us.all_processor_seconds, them.all_processor_seconds
         return theirs / them.rows / (ours / us.rows) if ours and theirs else None
-
-    def ratio_range(self, peer: int) -> tuple[float, float]:
-        """Return the least and the greatest ratio of one round."""
-        rounds = zip(self.throughputs[0].rates(), self.throughputs[peer + 1].rates(), strict=True)
-        ratios = [us / them for us, them in rounds]
-        return min(ratios), max(ratios)
 
 
 def write(path: Path, results: list[Result]) -> dict[str, Any]:
@@ -67,13 +65,13 @@ def read(path: Path) -> dict[str, Any]:
 def as_json(result: Result) -> dict[str, Any]:
     """Return all figures of a workload, its setting and the versions."""
     peers = {}
-    for number, (peer, ratio) in enumerate(zip(result.workload.peers, result.ratios, strict=True)):
-        throughput, low_high = result.throughputs[number + 1], result.ratio_range(number)
+    for number, peer in enumerate(result.workload.peers):
+        throughput, ratios = result.throughputs[number + 1], result.ratios(number)
         processor_ratio = result.processor_ratio(number)
         peers[peer.contender.name] = {
             **_pace(result.runs[number + 1], throughput),
-            "ratio": round(ratio, 3),
-            "ratio_of_rounds": [round(edge, 3) for edge in low_high],
+            "ratio": round(median(ratios), 3),
+            "ratio_of_rounds": [round(edge, 3) for edge in (min(ratios), max(ratios))],
             "processor_ratio": None if processor_ratio is None else round(processor_ratio, 3),
             "aim": None if peer.aim is None else round(peer.aim, 3),
             "same_results": True,

@@ -59,6 +59,15 @@ def test_a_part_replaces_its_own_figures_and_leaves_the_others(tmp_path: Path) -
     assert "3.00" in table(content["workloads"])
 
 
+def test_a_ratio_is_of_what_ran_in_one_round() -> None:
+    """A machine that is slower in one round changes no ratio, whatever batches make the median of both rounds."""
+    measured = result("tumbling", 1.0, 2.0)
+    for throughput, batches in zip(measured.throughputs, ([4.0, 4.0, 2.0], [8.0, 8.0, 8.0]), strict=True):
+        throughput.rounds.append(batches)
+    (peer,) = as_json(measured)["peers"].values()
+    assert (peer["ratio"], peer["ratio_of_rounds"]) == (2.0, [2.0, 2.0])
+
+
 def test_the_processor_time_of_a_batch_stands_beside_its_seconds() -> None:
     """By kind of process; the ratio is that of all of them together, for a row."""
     measured = result("tumbling", 2.0, 1.0)
