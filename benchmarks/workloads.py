@@ -304,7 +304,9 @@ def nexmark_queries() -> list[Workload]:
     made = []
     for name, aim in (("q5", 1.2), ("q7", 1.6)):
         us, peer = (
-            WorkloadEntry(contender=SparkContender(name=who, query=query), share=SMALL, kind=EVENTS)
+            WorkloadEntry(
+                contender=SparkContender(name=who, query=query), share=SMALL, kind=EVENTS, files=_FILES, warm=_WARM
+            )
             for who, query in ((US, nexmark.ours(name)), ("spark SQL", nexmark.spark(name)))
         )
         what = f"Nexmark, query {name[1:]}, 100,000 events a batch"
