@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from benchmarks.contenders import Query
-from examples.nexmark.events import LATEST, SCHEMAS
+from examples.nexmark.events import LATEST
 from examples.nexmark.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -28,9 +28,8 @@ def ours(name: str) -> Query:
     """Return a query by Panekeeper."""
 
     def query(source: DataFrame, checkpoint: str) -> DataFrame:
-        declared = QUERIES[name]
-        frames = {stream: of_stream(source, stream).select(*declared.columns(stream)) for stream in declared.streams}
-        results = declared.of(frames, name=name).transform(checkpoint=checkpoint)
+        frames = {stream: of_stream(source, name, stream) for stream in QUERIES[name].streams}
+        results = QUERIES[name].of(frames, name=name).transform(checkpoint=checkpoint)
         if name == "q7":
             results = results.select(*PANE, *(F.col(f"bid.{column}") for column in _BID))
         return results.select(*RESULTS[name])
@@ -48,14 +47,13 @@ def spark(name: str) -> Query:
     return query
 
 
-def of_stream(source: DataFrame, stream: str) -> DataFrame:
-    """Return the events of one stream."""
-    columns = [column.split()[0] for column in SCHEMAS[stream].split(", ")]
-    return source.where(F.col("stream") == stream).select(*columns)
+def of_stream(source: DataFrame, name: str, stream: str) -> DataFrame:
+    """Return the events of one stream, with the columns that a query is given."""
+    return source.where(F.col("stream") == stream).select(*QUERIES[name].columns(stream))
 
 
-def _late(source: DataFrame, stream: str) -> DataFrame:
-    return of_stream(source, stream).withWatermark("at", _DELAY)
+def _late_bids(source: DataFrame, name: str) -> DataFrame:
+    return of_stream(source, name, "bids").withWatermark("at", _DELAY)
 
 
 def _with_bounds(frame: DataFrame) -> DataFrame:
@@ -65,7 +63,7 @@ def _with_bounds(frame: DataFrame) -> DataFrame:
 def _hot_items(source: DataFrame) -> DataFrame:
     """Count, then keep the most of a pane: an aggregation of an aggregation."""
     window = F.window("at", "10 seconds", "2 seconds")
-    counted = _late(source, "bids").groupBy(window, "auction").agg(F.count("*").alias("n"))
+    counted = _late_bids(source, "q5").groupBy(window, "auction").agg(F.count("*").alias("n"))
     most = counted.groupBy("window").agg(F.collect_list(F.struct("auction", "n")).alias("all"), F.max("n").alias("n"))
     hot = F.explode(F.filter("all", lambda one: one["n"] == F.col("n")))
     return _with_bounds(most).select(*PANE, "n", hot.alias("one")).select(*PANE, "n", "one.auction")
@@ -73,7 +71,7 @@ def _hot_items(source: DataFrame) -> DataFrame:
 
 def _highest_bid(source: DataFrame) -> DataFrame:
     bid = F.max_by(F.struct(*_BID), F.struct("price", -F.col("number")))
-    grouped = _late(source, "bids").groupBy(F.window("at", "10 seconds")).agg(bid.alias("bid"))
+    grouped = _late_bids(source, "q7").groupBy(F.window("at", "10 seconds")).agg(bid.alias("bid"))
     return _with_bounds(grouped).select(*PANE, "bid.*")
 
 
