@@ -340,7 +340,7 @@ def test_a_merge_that_is_not_what_add_says_turns_the_test_red(broken: agg.UserAg
 
 class RaisesInMerge(Kept):
     def merge(self, a: list[int], b: list[int]) -> list[int]:
-        raise NotImplementedError("to be written")
+        raise ValueError("cannot be merged")
 
 
 class ReturnsNone(Kept):
@@ -355,7 +355,7 @@ class ReturnsAnotherType(Kept):
 
 class RaisesInRemove(Removes):
     def remove(self, state: int, value: int) -> int:
-        raise NotImplementedError("to be written")
+        raise ValueError("cannot be removed")
 
 
 @pytest.mark.parametrize(
