@@ -50,7 +50,7 @@ def test_the_first_program_of_the_readme_prints_what_stands_below_it_and_resumes
     assert [row[1][11:16] for row in second[len(first) :]] == ["12:00"]
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI runs a program on the wheel beside a user's modules
 def test_it_runs_where_nothing_but_the_wheel_is_installed(tmp_path: Path) -> None:
     """In a new virtual environment, in a folder from which the repository cannot be imported."""
     pip = ["-m", "pip", "--disable-pip-version-check", "--quiet"]

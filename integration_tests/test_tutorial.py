@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 NOTEBOOK = Path(__file__).resolve().parents[1] / "docs" / "tutorial.ipynb"
 
 
-@pytest.mark.extended
+@pytest.mark.release  # as the other guides: CI runs the README's first program
 def test_the_tutorial_shows_what_it_says(tmp_path: Path) -> None:
     """A pane fires, a late row corrects it, another one is too late, and a restore takes back what came since.
 

@@ -8,7 +8,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-_EXAMPLES = 60 if os.environ.get("PANEKEEPER_CI") else 24
+_EXAMPLES = 36 if os.environ.get("PANEKEEPER_CI") else 24
 settings.register_profile("suite", derandomize=True, max_examples=_EXAMPLES, deadline=None, database=None)
 settings.register_profile(
     "explore", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True

@@ -220,6 +220,10 @@ def _computing(
         if name not in known:
             raise DeclarationError(f"run() has no option {name!r}{did_you_mean(name, sorted(known))}")
     own = {name: value for name, value in options.items() if name in takes}
+    if kind == "aggregates" and (both := sorted(own.keys() & computed.keys())):
+        raise DeclarationError(
+            f"{both[0]!r} is given twice, as a name in aggregates= and as an option; rename it in aggregates="
+        )
     if kind == "operator" and "output" not in own:
         raise DeclarationError('an operator needs output=, the columns that it emits, such as output="total double"')
 

@@ -221,6 +221,7 @@ WINDOWS: dict[str, Any] = {
 }
 
 
+@pytest.mark.release  # CI does so in memory
 def test_each_of_several_windows_is_looked_at_by_its_name(readings: Readings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Or all of them together; sessions that became one have taken back the results of those that they were."""
     spark, place = readings.spark, readings.checkpoint

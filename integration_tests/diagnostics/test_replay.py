@@ -64,7 +64,7 @@ def test_each_batch_run_again_is_equal_and_with_other_code_or_rows_it_differs(
         replay(place, 0, job=job, spark=spark)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI runs one from files again
 def test_a_batch_from_a_delta_table_is_run_again(readings: Readings) -> None:
     """Of the version that the job began with, and of later ones, through a restart; `why` names the row."""
     spark, source = readings.spark, str(readings.folder / "source")

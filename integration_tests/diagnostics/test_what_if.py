@@ -79,6 +79,7 @@ def test_a_delay_that_covers_all_rows_is_advised_and_tried_and_nothing_of_the_jo
         try_job(place, job)
 
 
+@pytest.mark.release  # CI tries one window
 def test_a_join_is_tried_over_both_of_its_streams(readings: Readings, tmp_path: Path) -> None:
     """The key groups keep its watermark: the least of both streams, with their delay. A second start goes on."""
     (readings.folder / "second").mkdir()
@@ -104,6 +105,7 @@ def test_a_join_is_tried_over_both_of_its_streams(readings: Readings, tmp_path: 
     assert try_job(readings.checkpoint, declared(), watermark="10 minutes", batches=1, scratch=tmp_path / "s") == later
 
 
+@pytest.mark.release  # CI tries one window
 def test_each_of_several_windows_is_tried(readings: Readings, tmp_path: Path) -> None:
     """It has its own figures and differences, in memory and on Spark; one delay is advised for all of them."""
     windows = {"minute": TimeInterval(60, discard_age=120), "burst": Session("2 minutes", discard_age="1 minute")}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from integration_tests.engine.moto_s3 import bucket
+from integration_tests.engine.tables import rows_of
 from panekeeper import TimeInterval, agg, windowed
 from panekeeper.framework.declarations.windows import Window
 from panekeeper.state.checkpoint.epochs import epoch_name, read_pointer
@@ -70,7 +71,7 @@ class Readings:
         deduplicated: bool = False,
         **options: Any,
     ) -> Computation:
-        given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 4}
+        given: dict[str, Any] = {"name": "readings", "partition_by": "sensor", "event_time": "at", "key_groups": 2}
         read = self.stream()
         stream = windowed(read.dropDuplicates(["value"]) if deduplicated else read, **(given | options))
         by_minute = stream.window(window or TimeInterval(60, discard_age=120))
@@ -92,7 +93,7 @@ class Readings:
 
     def rows(self, table: str) -> list[Row]:
         """Return the rows of a table, in no order."""
-        return [row.asDict() for row in self.spark.read.format("delta").load(str(self.folder / table)).collect()]
+        return rows_of(self.folder / table)
 
     def log(self, table: str = "log") -> list[tuple[Any, ...]]:
         return shown(self.rows(table))

@@ -29,7 +29,7 @@ def main(folder: Path, how: str) -> None:
     reader = spark.readStream.schema("sensor string, at timestamp, value bigint")
     rows = reader.option("maxFilesPerTrigger", 1).json(str(folder / "in"))
     job = (
-        windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=4, reject=reject)
+        windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=2, reject=reject)
         .window(TimeInterval(60, discard_age=120))
         .aggregate(total=agg.sum("value"), n=agg.count())
         .to_delta(folder / "log", view=folder / "view")

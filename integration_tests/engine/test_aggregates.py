@@ -124,7 +124,7 @@ def test_an_aggregate_is_of_the_rows_for_which_its_condition_holds(readings: Rea
     run(readings)
 
     first = next(r for r in readings.rows("log") if r["sensor"] == "a" and r["refinement"])
-    assert (first["share"], [one.asDict() for one in first["top"]]) == (0.5, [{"value": -3, "count": 1}])
+    assert (first["share"], first["top"]) == (0.5, [{"value": -3, "count": 1}])
     names = ("sensor", "plus", "n", "minus", "price", "refinement")
     assert sorted(tuple(r[name] for name in names) for r in readings.rows("log")) == [
         ("a", 2, 1, [-3], Decimal("0.00000"), 0),

@@ -82,6 +82,7 @@ def test_hours_that_never_refine_are_counted_once(spark: SparkSession, tmp_path:
     assert days_of(spark, tmp_path / "out/days")[:2] == [("a", 1, 13, 3), ("a", 2, 7, 1)]
 
 
+@pytest.mark.release  # CI chains jobs that correct nothing
 def test_corrections_of_the_first_job_reach_the_second(spark: SparkSession, tmp_path: Path) -> None:
     """An hour is corrected after its day was counted; a stream of the log would have 14 there, and is warned of.
 

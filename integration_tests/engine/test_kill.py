@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from integration_tests.drills.faults.armed import POINTS, release_commits
+from integration_tests.drills.faults.armed import IN_OTHER_THREADS, POINTS, release_commits
 from integration_tests.engine.readings import FILES, LOG
 from panekeeper.cli import main as cli
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 PROGRAM = Path(__file__).with_name("readings_program.py")
 ROOT = PROGRAM.parents[2]
 FIRST = "between-delta"
+BY_KILLS = tuple(point for point in POINTS if point in IN_OTHER_THREADS)
+OTHERS = tuple(point for point in POINTS if point not in {FIRST, *BY_KILLS})
+"""`test_restart.py` lets a batch fail at these, in a process that goes on. In the order in which a batch reaches them."""
 
 
 def begin(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
@@ -44,7 +47,8 @@ def run(folder: Path, *arguments: str, **environment: str) -> int:
     "points",
     [
         pytest.param((FIRST,), id="one of them", marks=pytest.mark.spark_4_1),
-        pytest.param(tuple(point for point in POINTS if point != FIRST), id="the others", marks=pytest.mark.extended),
+        pytest.param(BY_KILLS, id="those that only a kill ends", marks=pytest.mark.extended),
+        pytest.param(OTHERS, id="the others", marks=pytest.mark.release),
     ],
 )
 def test_a_kill_at_every_step_loses_nothing_and_repeats_nothing(readings: Readings, points: tuple[str, ...]) -> None:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from integration_tests.selection import first_before_release
 from panekeeper import Count, JobFailed, Sliding, Time, Tumbling, agg, windowed
 from panekeeper.framework.engine.clock import tick_scheduler
 from panekeeper.framework.engine.job.job import Job
@@ -71,7 +70,7 @@ def test_an_overdue_tumble_happens_with_no_data_and_is_reported(
     assert report is not None
     assert (report.clean, report.timers_overdue, report.results) == (True, 2, 2)
     assert report.late_seconds == pytest.approx(70 * 60, abs=120)
-    assert str(report) in caplog.text
+    assert str(report) in caplog.messages
     assert "timers overdue       2, the oldest by" in str(report)
     rows = readings.rows("log_downtime")
     assert [(row["batch"], row["timers_overdue"], row["clean"]) for row in rows] == [(report.batch, 2, True)]
@@ -144,13 +143,14 @@ def test_an_hour_of_idleness_costs_a_handful_of_batches(
     assert len(versions) <= 7  # the first two make the table, and say whose it is
 
 
+@pytest.mark.release  # CI moves it without Spark
 @pytest.mark.parametrize(
     ("catch_up", "results"),
-    first_before_release(
+    [
         ("once", [("a", 2, 3, "OVERDUE"), ("b", 1, 4, "OVERDUE")]),
         ("each", [("a", 2, 3, "TIME"), ("b", 1, 4, "TIME")]),
         ("skip", []),
-    ),
+    ],
 )
 def test_a_clock_that_goes_forward_and_back_in_a_running_job_is_two_outages(
     readings: Readings, clock: Later, catch_up: Any, results: list[Any]

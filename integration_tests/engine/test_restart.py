@@ -15,7 +15,6 @@ import pytest
 
 from integration_tests.drills.faults.armed import IN_OTHER_THREADS, POINTS
 from integration_tests.engine.readings import FILES, LOG
-from integration_tests.selection import first_before_release
 from panekeeper import CheckpointError, IncompatibleCheckpoint, JobFailed
 from panekeeper.framework.engine.job import query
 from panekeeper.framework.engine.session.settings import STATE_FORMAT
@@ -28,12 +27,7 @@ if TYPE_CHECKING:
     from panekeeper import BatchReport
 
 
-@pytest.mark.parametrize(
-    "point",
-    first_before_release(
-        ("between-delta",), *((one,) for one in POINTS if one not in {"between-delta", *IN_OTHER_THREADS})
-    ),
-)
+@pytest.mark.parametrize("point", [one for one in POINTS if one not in IN_OTHER_THREADS])
 def test_a_failure_at_any_step_changes_nothing(
     readings: Readings, fail_at: Callable[[str, int], None], point: str
 ) -> None:

@@ -29,8 +29,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def _case(way: str, half: int) -> Any:
-    soon = pytest.mark.extended if WAYS[way].stop == "kill" else ()
-    return pytest.param(way, half, marks=pytest.mark.release if half else soon, id=f"{way}-{('', 'other ')[half]}half")
+    soon: dict[str, Any] = {"clean-stop": (), "kill-9": pytest.mark.extended, "kill-9-recorded": pytest.mark.extended}
+    marks = pytest.mark.release if half else soon.get(way, pytest.mark.release)
+    return pytest.param(way, half, marks=marks, id=f"{way}-{('', 'other ')[half]}half")
 
 
 CASES = [_case(way, half) for half in (0, 1) for way in WAYS]

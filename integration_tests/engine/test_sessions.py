@@ -45,7 +45,7 @@ def shown(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
     )
 
 
-@pytest.mark.parametrize("writer", ["the library", "Spark"])
+@pytest.mark.parametrize("writer", ["the library", pytest.param("Spark", marks=pytest.mark.release)])
 def test_a_merged_session_replaces_its_parts_after_a_failure(
     readings: Readings, fail_at: Callable[[str, int], None], monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:

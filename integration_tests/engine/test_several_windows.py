@@ -143,7 +143,7 @@ def test_a_batch_that_is_killed_between_the_tables_of_its_windows_is_in_all_of_t
     assert tables(readings) == found
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI does so with one window, and with several in memory
 def test_a_window_is_upgraded_cloned_and_reset_as_the_only_one_of_a_job(readings: Readings) -> None:
     """Each window follows the rules for it; windows that come or go need a flush. A reset empties each view."""
     for file in FILES[:2]:

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import functions as F  # noqa: N812 -- Spark's own convention
 
 from benchmarks.soak.broker import Broker
+from integration_tests.engine.tables import rows_of
 from panekeeper import Count, Sliding, agg, windowed
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Topic:
         )
 
     def declare(self, stream: DataFrame | None = None, **options: Any) -> DeltaJob:
-        given: dict[str, Any] = {"name": "last-three", "partition_by": "sensor", "key_groups": 4}
+        given: dict[str, Any] = {"name": "last-three", "partition_by": "sensor", "key_groups": 2}
         given |= {"order_by": ["partition", "offset"], "reject": {"NO_NUMBER": "n IS NULL"}}
         windows = windowed(self.stream() if stream is None else stream, **(given | options))
         computed = windows.window(Sliding(evict=Count(3))).aggregate(total=agg.sum("n"), newest=agg.last("n"))
@@ -82,7 +83,7 @@ class Topic:
         return job
 
     def rows(self, table: str = "log") -> list[dict[str, Any]]:
-        return [row.asDict() for row in self.spark.read.format("delta").load(str(self.folder / table)).collect()]
+        return rows_of(self.folder / table)
 
     def results(self) -> list[tuple[str, int, int]]:
         """Return (sensor, newest number, sum of the last three), sorted."""

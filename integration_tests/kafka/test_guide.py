@@ -18,7 +18,7 @@ pytestmark = pytest.mark.xdist_group("kafka")
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "kafka.md"
 
 
-@pytest.mark.extended
+@pytest.mark.release  # as the other guides: CI reads a topic
 def test_the_program_of_the_guide_reads_a_topic(topic: Topic) -> None:
     """As printed, but for the broker, the topic, the folder, and that it ends when the topic is read."""
     minutes = (*range(20), 30)

@@ -129,7 +129,7 @@ def test_a_savepoint_of_a_job_on_kafka_is_restored(topic: Topic) -> None:
     assert topic.results() == expected(20)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI runs one from files again
 def test_a_batch_from_kafka_is_run_again(topic: Topic) -> None:
     """By its offsets, through a restart; `why` names the message that moved the watermark; what is gone is named."""
 
@@ -178,7 +178,7 @@ def test_a_restore_is_refused_if_messages_are_gone(topic: Topic, capsys: pytest.
     assert "could not continue in Kafka" in capsys.readouterr().err
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI lets the broker of a sink come back
 def test_a_job_resumes_when_the_broker_is_back(topic: Topic) -> None:
     """It fails when the broker does not respond for as long as its client waits; all messages are read once."""
     topic.send(8)

@@ -69,7 +69,7 @@ def far(readings: Readings, bucket: str) -> Far:
     return Far(readings, bucket)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI runs a job on S3, and restores from S3 without one
 def test_a_job_restored_from_s3_and_resumed_gives_the_same_results(far: Far) -> None:
     """The savepoint is of a running job; the restore is killed, and until it is completed no job starts."""
     far.put(0, 1)
@@ -132,7 +132,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultyStore]:
     made.close()
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI lets an archive wait for its store
 def test_a_job_waits_for_a_store_that_is_away_for_a_while(
     readings: Readings, store: FaultyStore, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

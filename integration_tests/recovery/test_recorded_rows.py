@@ -40,7 +40,7 @@ def test_the_rows_of_one_batch_or_a_range_are_read_again_and_what_the_processor_
     )
     assert places == {"0001.json", "0002.json"}
     first, second = (recorded.packed(lambda df: df.toArrow().to_pylist(), n) for n in (0, 1))
-    assert sorted(one["kind"] for one in first) == ["rejected", *["resume"] * 4, "rows"]
+    assert sorted(one["kind"] for one in first) == ["rejected", *["resume"] * 2, "rows"]
     assert [one["kind"] for one in second] == ["rows", "rows"]
     assert recorded.watermark_ms(0) == 0 < recorded.watermark_ms(1)
     with pytest.raises(CheckpointError, match=r"batch 9 of .* is not committed; the last one is 4"):

@@ -97,6 +97,7 @@ def test_a_job_restored_and_resumed_gives_the_same_results(saved: Saved) -> None
     assert require_same_state(saved.readings.spark, saved.readings.checkpoint) > 1
 
 
+@pytest.mark.release  # CI renames one without Spark
 def test_a_checkpoint_that_was_renamed_or_is_reached_by_a_link_goes_on(saved: Saved) -> None:
     """A start writes its present name into Spark's files; so does a restore of a savepoint made before that."""
     saved.run(0, 0)
@@ -154,7 +155,7 @@ def test_a_running_job_is_saved_between_two_of_its_batches_and_keeps_running(sav
     saved.require_undisturbed()
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI counts what is sent without Spark
 def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> None:
     """Files never change once written, so only those of the new batches are sent; each savepoint is whole."""
     saved.run(0, 2)
@@ -167,7 +168,7 @@ def test_a_second_savepoint_after_little_change_sends_little(saved: Saved) -> No
     assert first.values
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI kills it after any step without Spark
 def test_a_restore_killed_after_every_step_is_completed_by_the_same_call(saved: Saved) -> None:
     """Each call goes on where the one before was killed; or the next start does."""
 
@@ -382,7 +383,7 @@ def test_a_view_that_is_gone_is_made_again_from_its_log(saved: Saved, window: Wi
     assert sorted(map(str, readings.rows("view"))) == sorted(map(str, view))
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI makes a view again that is gone
 def test_a_log_that_is_gone_begins_anew_when_that_is_asked_for(saved: Saved) -> None:
     """State and place in the sources go back, and the view with them; the new log has the firings from there on."""
     saved.run(0, 2)

@@ -121,7 +121,7 @@ def test_late_rows_are_settled_once_through_a_kill_and_a_restore(
     assert len([row for row in readings.log() if row[5] == "SETTLED"]) == 4
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI settles one window
 def test_each_of_several_windows_is_settled(readings: Readings) -> None:
     """In its own log and view: the one that is asked for, then all of them; and once."""
     last: list[Reading] = [("a", "10:05:10", 4096)]

@@ -34,7 +34,7 @@ from panekeeper import TimeInterval, agg, session, windowed
 spark = session("readings")
 rows = spark.readStream.schema("sensor string, at timestamp, value bigint").json("{folder}/in")
 job = (
-    windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=4, watermark={watermark})
+    windowed(rows, name="readings", partition_by="sensor", event_time="at", key_groups=2, watermark={watermark})
     .window(TimeInterval(60, discard_age=120))
     .aggregate(total=agg.sum("value"), {aggregates})
     .to_delta("{folder}/log", view="{folder}/view")
@@ -45,7 +45,7 @@ job = (
 CHANGES: list[tuple[dict[str, Any], str]] = [
     ({"window": TimeInterval(30, discard_age=120)}, "needs a flush"),
     ({"total": "max"}, "needs a flush"),
-    ({"key_groups": 2}, "needs a flush"),
+    ({"key_groups": 4}, "needs a flush"),
     ({"partition_by": None}, "needs a flush"),
     ({"deduplicated": True}, "needs a flush"),
     ({"name": "others"}, "impossible"),
@@ -93,7 +93,7 @@ def test_plan_reports_what_a_start_does(
 
 def declared(readings: Readings, age: int, **aggregates: agg.Aggregate) -> DeltaJob:
     """The readings by minutes, with any aggregates."""
-    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+    stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=2)
     window = stream.window(TimeInterval(60, discard_age=age))
     return window.aggregate(**aggregates).to_delta(readings.folder / "log", view=readings.folder / "view")
 
@@ -148,7 +148,7 @@ def test_a_pane_with_rows_stays_where_it_is_when_the_rules_of_its_zone_change(
 
     def run() -> None:
         window = Calendar("day", zone="America/New_York", emit="on_update")
-        stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=4)
+        stream = windowed(readings.stream(), name="readings", partition_by="sensor", event_time="at", key_groups=2)
         job = stream.window(window).aggregate(n=agg.count()).to_delta(readings.folder / "log")
         assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
 
@@ -164,7 +164,7 @@ def test_a_pane_with_rows_stays_where_it_is_when_the_rules_of_its_zone_change(
 
 def run_to_log(readings: Readings, stream: DataFrame, **aggregates: agg.Aggregate) -> list[dict[str, Any]]:
     """Process what is there, and return the log."""
-    given = windowed(stream, name="readings", partition_by="sensor", event_time="at", key_groups=4)
+    given = windowed(stream, name="readings", partition_by="sensor", event_time="at", key_groups=2)
     job = given.window(TimeInterval(60, discard_age=120)).aggregate(**aggregates).to_delta(readings.folder / "log")
     assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
     return [row for row in readings.rows("log") if row["sensor"] == "a"]

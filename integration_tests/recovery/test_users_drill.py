@@ -28,15 +28,8 @@ job = (
 """
 
 
-@pytest.mark.parametrize(
-    ("only", "drills"),
-    [
-        pytest.param("kill at after-commit", 1, marks=pytest.mark.extended),
-        pytest.param("restore", 1, marks=pytest.mark.release),
-        pytest.param("pause", 1, marks=pytest.mark.release),
-        pytest.param("away", 2, marks=pytest.mark.release),
-    ],
-)
+@pytest.mark.release  # CI drills a job of ours
+@pytest.mark.parametrize(("only", "drills"), [("kill at after-commit", 1), ("restore", 1), ("pause", 1), ("away", 2)])
 def test_a_users_own_job_is_drilled(only: str, drills: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Against an undisturbed run; its own tables and checkpoint are not even made."""
     (tmp_path / "in").mkdir()

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from integration_tests.engine.readings import FILES, LOG
-from integration_tests.selection import first_before_release
 from panekeeper import (
     Count,
     DeclarationError,
@@ -132,7 +131,8 @@ def test_a_table_is_not_read_from_its_latest_version_which_is_another_at_each_st
     assert len(readings.rows("log")) == 2
 
 
-@pytest.mark.parametrize("way", first_before_release(("the rows are left out",), ("a reset",)))
+@pytest.mark.release  # CI damages an input file
+@pytest.mark.parametrize("way", ["the rows are left out", "a reset"])
 def test_a_table_that_was_vacuumed_before_it_was_read_has_a_way_out(readings: Readings, way: str) -> None:
     """As after a stop that was longer than its retention. The error names both, and each start had failed before."""
     table = readings.folder / "table"

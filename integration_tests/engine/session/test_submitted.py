@@ -29,7 +29,7 @@ def submit(cache: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.extended
+@pytest.mark.release  # CI sends it to the Python side
 def test_sigterm_to_the_java_side_drains_the_job(readings: Readings, tmp_path: Path) -> None:
     """It ends between two batches with its windows open, as by SIGTERM to Python, and fetched nothing."""
     readings.put(("a", "10:00:10", 1))

@@ -577,6 +577,10 @@ def _refused() -> dict[str, tuple[Callable[[], Any], str]]:
             with_script(ROWS, top=1, aggregates=None, operator=Lasting(), output="total int"),
             "has no option 'top' with operator, but with aggregates; leave it out",
         ),
+        "a result with the name of an option that is given": (
+            with_script(ROWS, aggregates={"top": agg.count()}, top=1),
+            "'top' is given twice, as a name in aggregates= and as an option; rename it in aggregates=",
+        ),
         "aggregates in a list": (
             with_script(ROWS, aggregates=[agg.count()]),
             r'aggregates is \[agg.count\(\)\]; give a dict, such as \{"n": agg.count\(\)\}',

@@ -1,0 +1,25 @@
+"""Reads the rows of a Delta table without Spark, in milliseconds: it takes one to two seconds to read a small one."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    """Return the rows of a table, in no order, with times as Spark gives them: in UTC, without a zone."""
+    query = QueryBuilder().register("rows", DeltaTable(str(table))).execute("SELECT * FROM rows")
+    return [
+        {name: _as_spark(value) for name, value in row.items()}
+        for row in pa.table(query).to_pylist(maps_as_pydicts="strict")
+    ]
+
+
+def _as_spark(value: Any) -> Any:
+    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
