@@ -25,7 +25,7 @@ ROOT = PROGRAM.parents[2]
 FIRST = "between-delta"
 BY_KILLS = tuple(point for point in POINTS if point in IN_OTHER_THREADS)
 OTHERS = tuple(point for point in POINTS if point not in {FIRST, *BY_KILLS})
-"""`test_restart.py` lets a batch fail at these, in a process that goes on. In the order in which a batch reaches them."""
+"""At these `test_restart.py` lets a batch fail in a process that goes on. Both are in the order of a batch."""
 
 
 def begin(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen[bytes]:
