@@ -28,7 +28,7 @@ test: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run the fast test
 	@echo "Tests on real Spark"
 	@$(ON_SPARK) -m "not extended and not release"
 
-test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what `make test` leaves out (half an hour or more; needs Docker and `make images`)
+test-rest: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run more on real Spark (a quarter of an hour; needs Docker and `make images`)
 	@echo "The other tests on real Spark"
 	@$(ON_SPARK) -m "extended"
 
@@ -39,7 +39,7 @@ on-older-spark: $(VENV)/.installed-spark $(VENV)/.jars
 	@echo "Tests on Spark $(SPARK)"
 	@$(ON_SPARK) -m "spark_4_1"
 
-test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (an hour; needs Docker and `make images`)
+test-release: java $(VENV)/.installed-dev $(VENV)/spark-classes.jsa ## Run what only a release waits for: further combinations (more than an hour; needs Docker and `make images`)
 	@echo "The tests on real Spark before a release"
 	@$(ON_SPARK) -m "release"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from integration_tests.class_archive import java_options
 from panekeeper.framework.engine.session.java_libraries import DELTA, cached_jars
-from panekeeper.framework.engine.session.session import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
@@ -76,7 +76,7 @@ def environment_without_packages(folder: Path) -> dict[str, str]:
     python3.chmod(0o755)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment |= {"PATH": f"{python3.parent}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
-    return environment | {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": SHORT_LIVED}
+    return environment | {"PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": java_options()}
 
 
 def test_a_session_of_ones_own_needs_no_setting_for_python_and_says_nothing(tmp_path: Path) -> None:

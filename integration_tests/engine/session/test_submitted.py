@@ -9,9 +9,9 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from integration_tests.class_archive import java_options
 from integration_tests.engine.conftest import Readings
 from panekeeper.framework.engine.session.java_libraries import DELTA, cached_jars
-from panekeeper.framework.engine.session.session import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = ROOT / "integration_tests" / "engine" / "readings_program.py"
@@ -23,7 +23,7 @@ def submit(cache: Path, *arguments: str | Path) -> subprocess.CompletedProcess[s
         "PANEKEEPER_CACHE": str(cache),
         "DEFAULT_ARTIFACT_REPOSITORY": "http://127.0.0.1:9/",
         "PYTHONPATH": str(ROOT),
-        "SPARK_SUBMIT_OPTS": SHORT_LIVED,
+        "SPARK_SUBMIT_OPTS": java_options(),
     }
     command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--master", "local[2]", *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
