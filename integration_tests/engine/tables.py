@@ -15,11 +15,17 @@ if TYPE_CHECKING:
 def rows_of(table: Path) -> list[dict[str, Any]]:
     """Return the rows of a table, in no order, with times as Spark gives them: in UTC, without a zone."""
     query = QueryBuilder().register("rows", DeltaTable(str(table))).execute("SELECT * FROM rows")
-    return [
-        {name: _as_spark(value) for name, value in row.items()}
-        for row in pa.table(query).to_pylist(maps_as_pydicts="strict")
-    ]
+    rows = pa.table(query).to_pylist(maps_as_pydicts="strict")
+    return [{name: _without_zone(value) for name, value in row.items()} for row in rows]
 
 
-def _as_spark(value: Any) -> Any:
-    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
+def _without_zone(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.replace(tzinfo=None)
+        case list():
+            return [_without_zone(one) for one in value]
+        case dict():
+            return {name: _without_zone(one) for name, one in value.items()}
+        case _:
+            return value
