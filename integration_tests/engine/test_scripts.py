@@ -119,7 +119,12 @@ def order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda one: (one["batch"], str(one)))
 
 
-SOON = {"panes": (), "ports": pytest.mark.extended, "sliding": pytest.mark.extended, "marked": pytest.mark.extended}
+SOON: dict[str, Any] = {
+    "panes": (),
+    "ports": pytest.mark.extended,
+    "sliding": pytest.mark.extended,
+    "marked": pytest.mark.extended,
+}
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, marks=SOON.get(case, pytest.mark.release)) for case in SCRIPTS])
