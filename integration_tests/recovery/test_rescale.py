@@ -45,12 +45,12 @@ def test_a_rescaled_job_resumes_with_the_same_results(readings: Readings) -> Non
     """With half as many shuffle partitions it goes on where it was."""
     for rows in FILES[:2]:
         readings.put(*rows)
-    readings.run()
+    readings.run(key_groups=4)
     done = rescale(readings.checkpoint, 2, to=readings.folder / "savepoints", spark=readings.spark)
     assert (done.old, done.new) == (4, 2)
     for rows in FILES[2:]:
         readings.put(*rows)
-    readings.run()
+    readings.run(key_groups=4)
     assert require_same_state(readings.spark, readings.checkpoint) > 1
     assert readings.log() == LOG
     assert readings.log("view") == LOG[1:]
@@ -106,18 +106,18 @@ def test_a_rescale_that_is_killed_is_completed(readings: Readings, fail_at: Call
         readings.put(*rows)
     fail_at("before-prepare", 2)
     with pytest.raises(JobFailed):
-        readings.run()
+        readings.run(key_groups=4)
     killed(2, "copied")
     fewer = by_command(readings, 2)
     assert [fewer[name] for name in ("old", "new", "busiest", "idle")] == [4, 2, 2, 0]
     assert fewer["values"] >= 4  # a header for each key group
-    readings.run()
+    readings.run(key_groups=4)
 
     killed(8, "current")
     with pytest.raises(SavepointRefused, match=r"a restore of the job of .* is not complete"):
         rescale(readings.checkpoint, 8, to=readings.folder / "savepoints", spark=readings.spark)
     readings.put(*FILES[3])
-    readings.run()
+    readings.run(key_groups=4)
     assert read_checkpoint(current_folder(checkpoint_at(readings.checkpoint))).settings[PARTITIONS] == "8"
 
     assert readings.log() == LOG
