@@ -112,5 +112,4 @@ def test_a_catalog_on_disk_has_the_tables_after_a_restart(readings: Readings) ->
             readings.put(*rows)
         ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
         assert ran.returncode == 0, ran.stderr[-4000:]
-    log = readings.spark.read.format("delta").load(str(readings.folder / "warehouse" / "totals"))
-    assert shown(row.asDict() for row in log.collect()) == LOG
+    assert readings.log("warehouse/totals") == LOG

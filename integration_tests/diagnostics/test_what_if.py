@@ -79,7 +79,7 @@ def test_a_delay_that_covers_all_rows_is_advised_and_tried_and_nothing_of_the_jo
         try_job(place, job)
 
 
-@pytest.mark.release  # CI tries one window
+@pytest.mark.release  # CI rehearses several streams in memory
 def test_a_join_is_tried_over_both_of_its_streams(readings: Readings, tmp_path: Path) -> None:
     """The key groups keep its watermark: the least of both streams, with their delay. A second start goes on."""
     (readings.folder / "second").mkdir()

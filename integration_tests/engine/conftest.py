@@ -91,8 +91,12 @@ class Readings:
         assert job.await_end(timeout=300)
         return job
 
+    def frame(self, table: str) -> DataFrame:
+        """Return a table as Spark reads it."""
+        return self.spark.read.format("delta").load(str(self.folder / table))
+
     def rows(self, table: str) -> list[Row]:
-        """Return the rows of a table, in no order."""
+        """Return the rows of a table, in no order, read without Spark."""
         return rows_of(self.folder / table)
 
     def log(self, table: str = "log") -> list[tuple[Any, ...]]:

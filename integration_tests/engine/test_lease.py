@@ -222,7 +222,7 @@ def test_an_older_copy_of_a_table_or_an_empty_one_is_refused(readings: Readings)
     readings.put(("a", "10:06:10", 8))
     readings.run()
 
-    empty = readings.spark.read.format("delta").load(f"{readings.folder}/view").limit(0)
+    empty = readings.frame("view").limit(0)
     empty.write.format("delta").save(f"{readings.folder}/empty")
     shutil.rmtree(readings.folder / "view")
     shutil.move(readings.folder / "empty", readings.folder / "view")

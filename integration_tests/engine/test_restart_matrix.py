@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
+SOON = {"clean-stop", "kill-9", "kill-9-recorded"}
+"""A clock, a drain and a reset are tested by themselves as well."""
+
+
 def _case(way: str, half: int) -> Any:
-    soon: dict[str, Any] = {"clean-stop": (), "kill-9": pytest.mark.extended, "kill-9-recorded": pytest.mark.extended}
-    marks = pytest.mark.release if half else soon.get(way, pytest.mark.release)
-    return pytest.param(way, half, marks=marks, id=f"{way}-{('', 'other ')[half]}half")
+    is_soon = way in SOON and not half
+    name = f"{way}-{('', 'other ')[half]}half"
+    return pytest.param(way, half, marks=[] if is_soon else pytest.mark.release, id=name)
 
 
 CASES = [_case(way, half) for half in (0, 1) for way in WAYS]

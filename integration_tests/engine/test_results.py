@@ -48,7 +48,7 @@ def test_a_job_writes_its_four_tables(readings: Readings) -> None:
     job.await_end()
 
     for table in ("log", "view", "log_quarantine", "log_metrics"):  # the other tests read them without Spark
-        read = readings.spark.read.format("delta").load(str(readings.folder / table)).collect()
+        read = readings.frame(table).collect()
         assert sorted(str(row.asDict(recursive=True)) for row in read) == sorted(map(str, readings.rows(table)))
     assert readings.log() == LOG
     assert readings.log("view") == [row for row in LOG if row != LOG[0]]

@@ -127,7 +127,7 @@ def test_a_later_epoch_lets_no_process_of_an_earlier_one_commit(readings: Readin
     readings.declare().reset_to_initial_state(checkpoint=readings.checkpoint, confirm="readings")
     readings.run()
     log = readings.log()
-    rows = readings.spark.read.format("delta").load(str(readings.folder / "log")).limit(1)
+    rows = readings.frame("log").limit(1)
     arrow: pa.Table = rows.toArrow()
     with pytest.raises(SinkError, match="a later epoch"):
         paused.append(arrow, record.transaction("log"), 10_000)
@@ -224,8 +224,7 @@ def test_a_struct_with_a_field_that_is_not_null_can_be_collected_and_null(readin
     job = computed.to_delta(readings.folder / "log", view=readings.folder / "view", **layout)
     assert job.start(checkpoint=readings.checkpoint, trigger="available_now").await_end(timeout=300)
     for table in ("log", "view"):
-        read = readings.spark.read.format("delta").load(str(readings.folder / table)).collect()
-        [row] = [row for row in read if row["pane_start"].minute == 0]
+        [row] = [row for row in readings.frame(table).collect() if row["pane_start"].minute == 0]
         points = [(one.x, one.y) for one in (*row["points"], row["newest"], row["even"])]
         assert points == [(1, 1), (1, 2), (1, 2), (1, 2)]
         assert (row["best"], row["inner"]) == (None, None)

@@ -72,7 +72,7 @@ def test_a_sink_of_ones_own_gets_each_row_of_the_log_and_stores_it_once(
     assert found == readings.log() == LOG
     assert [batch for _, batch in sink.commits].count(2) == 2
     assert len({writer for writer, _ in sink.commits}) == 1
-    assert sink.columns == [readings.spark.read.format("delta").load(str(readings.folder / "log")).columns] * 3
+    assert sink.columns == [readings.frame("log").columns] * 3
 
 
 @pytest.mark.extended
